@@ -146,7 +146,6 @@ check_PROGRAMS += \
 	%D%/unit/test_islands \
 	%D%/unit/test_kernel_bits \
 	%D%/unit/test_log \
-	%D%/unit/test_looker \
 	%D%/unit/test_login \
 	%D%/unit/test_manifest \
 	%D%/unit/test_map \
@@ -172,6 +171,7 @@ check_PROGRAMS += \
 	%D%/unit/test_placement \
 	%D%/unit/test_plan \
 	%D%/unit/test_policy \
+	%D%/unit/test_poller \
 	%D%/unit/test_random \
 	%D%/unit/test_rdma_absent \
 	%D%/unit/test_rdma_choose \

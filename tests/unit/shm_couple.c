@@ -265,15 +265,15 @@ void shm_couple_close(struct shm_couple *couple)
 int shm_look(struct shm_end *end)
 {
     struct gw_shm_link *link = gw_shm_link_of(end->link);
-    struct gw_looker *looker = &gw_shm_of(end->transport)->looker;
+    struct gw_poller *poller = &gw_shm_of(end->transport)->poller;
     if (link->out.asked != GW_WINDOW_NONE)
-        gw_shm_hear(link);
-    return looker->look(looker, gw_loop_now(end->loop));
+        gw_shm_socket_receive(link);
+    return poller->poll(poller, gw_loop_now(end->loop));
 }
 
 int shm_arm_and_look(struct shm_end *end)
 {
-    struct gw_looker *looker = &gw_shm_of(end->transport)->looker;
-    looker->arm(looker);
-    return looker->look(looker, gw_loop_now(end->loop));
+    struct gw_poller *poller = &gw_shm_of(end->transport)->poller;
+    poller->arm(poller);
+    return poller->poll(poller, gw_loop_now(end->loop));
 }

@@ -43,7 +43,7 @@ static void a_device_that_is_never_idle_gets_no_more(void **state)
     assert_int_equal(fill(&flight, MIB), 2);
     for (int i = 0; i < 100; i++) {
         flight.bytes -= MIB;
-        assert_false(gw_rdma_flight_look(&flight));
+        assert_false(gw_rdma_flight_update(&flight));
         assert_int_equal(fill(&flight, MIB), 1);
     }
     assert_int_equal(flight.room, GW_RDMA_FLIGHT_BYTES);
@@ -58,12 +58,12 @@ static void one_that_ran_dry_gets_twice_as_much(void **state)
     for (size_t i = 0; i < sizeof room / sizeof *room; i++) {
         fill(&flight, MIB);
         flight.bytes = 0;
-        assert_true(gw_rdma_flight_look(&flight));
+        assert_true(gw_rdma_flight_update(&flight));
         assert_int_equal(flight.room, room[i]);
     }
     assert_int_equal(fill(&flight, MIB), 23);
     flight.bytes = 0;
-    assert_false(gw_rdma_flight_look(&flight)); /* as much as there will be */
+    assert_false(gw_rdma_flight_update(&flight)); /* as much as there will be */
     assert_int_equal(flight.room, 25000000);
 }
 
@@ -76,13 +76,13 @@ static void one_that_had_no_more_to_do_does_not(void **state)
     assert_true(gw_rdma_flight_takes(&flight, MIB));
     flight.bytes += MIB;
     flight.bytes = 0;
-    assert_false(gw_rdma_flight_look(&flight));
+    assert_false(gw_rdma_flight_update(&flight));
     /* what waited has gone meanwhile */
     fill(&flight, MIB);
     flight.bytes -= MIB;
-    assert_false(gw_rdma_flight_look(&flight));
+    assert_false(gw_rdma_flight_update(&flight));
     flight.bytes = 0;
-    assert_false(gw_rdma_flight_look(&flight));
+    assert_false(gw_rdma_flight_update(&flight));
     assert_int_equal(flight.room, GW_RDMA_FLIGHT_BYTES);
 }
 
@@ -95,7 +95,7 @@ static void a_slow_line_keeps_what_it_began_with(void **state)
         gw_rdma_flight_begin(&flight, mbit[i]);
         assert_int_equal(fill(&flight, MIB), 2);
         flight.bytes = 0;
-        assert_false(gw_rdma_flight_look(&flight));
+        assert_false(gw_rdma_flight_update(&flight));
         assert_int_equal(flight.most, GW_RDMA_FLIGHT_BYTES);
     }
 }

@@ -56,7 +56,7 @@ static int is_woken(struct shm_end *end)
     struct gw_shm_link *link = gw_shm_link_of(end->link);
     struct pollfd wakes = {.fd = link->fd, .events = POLLIN};
     int came = poll(&wakes, 1, 0) > 0;
-    gw_shm_hear(link);
+    gw_shm_socket_receive(link);
     return came;
 }
 

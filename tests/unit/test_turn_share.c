@@ -20,9 +20,9 @@
 /* Takes all of a turn whenever it is called. */
 struct hog {
     struct gw_loop *loop;
-    struct gw_looker looker;
+    struct gw_poller poller;
     struct gw_task task;
-    unsigned looks;
+    unsigned polls;
 };
 
 static void be_busy(struct gw_loop *loop)
@@ -32,18 +32,18 @@ static void be_busy(struct gw_loop *loop)
         continue;
 }
 
-static int look(struct gw_looker *looker, uint64_t now_us)
+static int poll_hog(struct gw_poller *poller, uint64_t now_us)
 {
-    struct hog *hog = GW_CONTAINER(looker, struct hog, looker);
+    struct hog *hog = GW_CONTAINER(poller, struct hog, poller);
     (void)now_us;
     be_busy(hog->loop);
-    hog->looks++;
+    hog->polls++;
     return 1;
 }
 
-static void arm(struct gw_looker *looker)
+static void arm(struct gw_poller *poller)
 {
-    (void)looker;
+    (void)poller;
 }
 
 static void on_task(struct gw_task *task)
@@ -56,16 +56,16 @@ static void on_task(struct gw_task *task)
 static void hog_begin(struct hog *hog, struct gw_loop *loop)
 {
     *hog = (struct hog){.loop = loop,
-                        .looker = {.look = look, .arm = arm, .waits = 1},
+                        .poller = {.poll = poll_hog, .arm = arm, .waits = 1},
                         .task = {.run = on_task, .owner = hog}};
-    gw_uv_look_begin(loop, &hog->looker);
+    gw_uv_poller_add(loop, &hog->poller);
     gw_loop_post(loop, &hog->task);
 }
 
 static void hog_end(struct hog *hog)
 {
     gw_loop_unpost(hog->loop, &hog->task);
-    gw_uv_look_end(hog->loop, &hog->looker);
+    gw_uv_poller_remove(hog->loop, &hog->poller);
 }
 
 #define MESSAGES 20
@@ -87,7 +87,7 @@ static void sockets_are_read_where_others_use_all(void **state)
         gw_link_send(pair->b.link, &from_b[i].send);
         world_run(&pair->world, have_frames, &wanted);
     }
-    assert_in_range(hog.looks, 1, 12 * MESSAGES);
+    assert_in_range(hog.polls, 1, 12 * MESSAGES);
     hog_end(&hog);
     pair_close(pair);
     free(from_a), free(from_b);
@@ -105,15 +105,15 @@ static void what_comes_before_the_poll_is_counted(void **state)
     struct gw_error error;
     struct gw_metrics metrics = {0};
     struct gw_timer timer = {.fire = stop};
-    struct hog hog = {.looker = {.look = look, .arm = arm, .waits = 1}};
+    struct hog hog = {.poller = {.poll = poll_hog, .arm = arm, .waits = 1}};
     (void)state;
     assert_int_equal(gw_loop_open_uv(&loop, &error), GW_OK);
     loop->metrics = &metrics;
     timer.owner = hog.loop = loop;
-    gw_uv_look_begin(loop, &hog.looker);
+    gw_uv_poller_add(loop, &hog.poller);
     gw_timer_start(loop, &timer, 10 * LONG_US);
     gw_loop_run(loop);
-    gw_uv_look_end(loop, &hog.looker);
+    gw_uv_poller_remove(loop, &hog.poller);
     assert_true(gw_metrics_get(&metrics, GW_METRIC_LONGEST_TURN_US) >=
                 2 * LONG_US);
     gw_loop_close(loop);

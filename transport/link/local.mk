@@ -3,29 +3,27 @@ libtransport_a_SOURCES += \
 	%D%/address.h \
 	%D%/backlog.c \
 	%D%/backlog.h \
+	%D%/connection.c \
+	%D%/connection.h \
 	%D%/disk.h \
 	%D%/disk_file.c \
 	%D%/disk_file.h \
 	%D%/disk_place.c \
 	%D%/disk_place.h \
 	%D%/disk_posix.c \
-	%D%/door.c \
-	%D%/door.h \
 	%D%/heap.c \
 	%D%/heap.h \
 	%D%/host.c \
 	%D%/host.h \
 	%D%/interface.c \
 	%D%/interface.h \
-	%D%/life.c \
-	%D%/life.h \
 	%D%/limits.c \
 	%D%/limits.h \
 	%D%/loop.c \
 	%D%/loop.h \
 	%D%/loop_uv.c \
 	%D%/loop_uv.h \
-	%D%/loop_uv_look.c \
+	%D%/loop_uv_poll.c \
 	%D%/loop_uv_share.c \
 	%D%/loop_uv_turn.c \
 	%D%/memory.c \
@@ -38,6 +36,8 @@ libtransport_a_SOURCES += \
 	%D%/settle.h \
 	%D%/socket.c \
 	%D%/socket.h \
+	%D%/socket_listener.c \
+	%D%/socket_listener.h \
 	%D%/transport.c \
 	%D%/transport.h \
 	%D%/window.c \

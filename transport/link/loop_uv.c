@@ -48,7 +48,7 @@ static void on_timer(uv_timer_t *timer)
 {
     struct gw_uv_loop *self = timer->data;
     self->timer_due_us = UINT64_MAX;
-    self->look.fired = 1;
+    self->polling.fired = 1;
     gw_loop_fire_timers(&self->base);
 }
 
@@ -238,7 +238,7 @@ static void close_loop(struct gw_loop *loop)
         uv_run(&self->uv, UV_RUN_ONCE);
     uv_close((uv_handle_t *)&self->timer, NULL);
     uv_close((uv_handle_t *)&self->wake, NULL);
-    gw_uv_look_close(self);
+    gw_uv_polling_close(self);
     gw_uv_turn_close(self);
     uv_run(&self->uv, UV_RUN_DEFAULT);
     int busy = uv_loop_close(&self->uv);
@@ -301,7 +301,7 @@ enum gw_status gw_loop_open_uv(struct gw_loop **loop_p, struct gw_error *error)
     }
     uv_timer_init(&self->uv, &self->timer);
     gw_uv_turn_open(self);
-    gw_uv_look_open(self);
+    gw_uv_polling_open(self);
     self->wake.data = self;
     self->timer.data = self;
     self->timer_due_us = UINT64_MAX;

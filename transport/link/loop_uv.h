@@ -1,5 +1,5 @@
 /*
- * Inside the loop on libuv: what loop_uv.c, loop_uv_share.c, loop_uv_look.c,
+ * Inside the loop on libuv: what loop_uv.c, loop_uv_share.c, loop_uv_poll.c,
  * loop_uv_turn.c and the transports on it share. Other rooms never see this
  * header.
  */
@@ -29,31 +29,31 @@ struct gw_uv_share {
     int thread_sleeps;              /* for good, until signalled */
     uint64_t left_us;               /* when the caller left */
     uint64_t entries, entries_seen; /* how often the caller came */
-    int looks; /* of the thread at a caller that drives all the time */
+    int checks; /* of the thread at a caller that drives all the time */
 };
 
 /*
  * A transport that has to look by itself for what has come. All on the loop's
  * thread.
  */
-struct gw_looker {
+struct gw_poller {
     /* Handles what has come, and sends what is to be sent for it; how much has
        come. `now_us`: gw_loop_now, which takes as long as to look. Never called
        from within a callback of the transport's. */
-    int (*look)(struct gw_looker *looker, uint64_t now_us);
+    int (*poll)(struct gw_poller *poller, uint64_t now_us);
     /* Sees to it that what comes from now on wakes the loop. */
-    void (*arm)(struct gw_looker *looker);
-    int waits; /* something may come: the looker keeps it up to date */
+    void (*arm)(struct gw_poller *poller);
+    int waits; /* something may come: the poller keeps it up to date */
     int busy;  /* it is to be looked at all the time */
-    struct gw_looker *next;
+    struct gw_poller *next;
 };
 
 /* Where the loop looks, and how long before it sleeps. */
-struct gw_uv_look {
+struct gw_uv_polling {
     uv_prepare_t before;
     uv_check_t after;
     uv_idle_t spin; /* active: the loop does not sleep */
-    struct gw_looker *first;
+    struct gw_poller *first;
     uint64_t seen_us;   /* when something had come */
     uint64_t spin_us;   /* how long to look for the next */
     uint64_t armed_us;  /* 0: it is not */
@@ -87,24 +87,24 @@ struct gw_uv_loop {
     unsigned alone; /* works with threads of their own that are not done */
     struct gw_disk disk;
     struct gw_uv_share share;
-    struct gw_uv_look look;
+    struct gw_uv_polling polling;
 };
 
 /* The libuv loop below; asserts that it is one. */
 struct gw_uv_loop *gw_uv_loop_of(struct gw_loop *loop);
 
 /* From now on, and until the end, it is looked at. */
-void gw_uv_look_begin(struct gw_loop *loop, struct gw_looker *looker);
-void gw_uv_look_end(struct gw_loop *loop, struct gw_looker *looker);
+void gw_uv_poller_add(struct gw_loop *loop, struct gw_poller *poller);
+void gw_uv_poller_remove(struct gw_loop *loop, struct gw_poller *poller);
 
 /* The loop does not sleep before it has looked again. */
-void gw_uv_look_soon(struct gw_loop *loop);
+void gw_uv_poll_soon(struct gw_loop *loop);
 
 /* For a caller that waits: non-zero if something had come. */
-int gw_uv_look_quickly(struct gw_uv_loop *self);
+int gw_uv_poll_quickly(struct gw_uv_loop *self);
 
-void gw_uv_look_open(struct gw_uv_loop *self);
-void gw_uv_look_close(struct gw_uv_loop *self);
+void gw_uv_polling_open(struct gw_uv_loop *self);
+void gw_uv_polling_close(struct gw_uv_loop *self);
 
 /* loop_uv_turn.c: the end notes how long it has lasted, for the counters. Who
    asks when no turn goes on begins one. */

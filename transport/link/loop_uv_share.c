@@ -23,8 +23,8 @@
 
 /* A caller that comes and goes is looked at this often, and a few times; then
    the thread sleeps until the caller has left and signals it. */
-#define LOOK_US 500
-#define LOOKS   4
+#define CHECK_US 500
+#define CHECKS   4
 
 static void sleep_until(struct gw_uv_share *share, uint64_t until_us)
 {
@@ -42,10 +42,10 @@ static void sleep_until(struct gw_uv_share *share, uint64_t until_us)
 static void let_drive(struct gw_uv_share *share, uint64_t now)
 {
     if (share->entries != share->entries_seen)
-        share->looks = 0;
+        share->checks = 0;
     share->entries_seen = share->entries;
-    if (share->looks++ < LOOKS) {
-        sleep_until(share, now + LOOK_US);
+    if (share->checks++ < CHECKS) {
+        sleep_until(share, now + CHECK_US);
         return;
     }
     share->thread_sleeps = 1;
@@ -163,7 +163,7 @@ void gw_uv_turn(struct gw_loop *loop, int (*done)(void *owner), void *owner)
 {
     (void)done, (void)owner; /* the caller is no further away than that */
     struct gw_uv_loop *self = gw_uv_loop_of(loop);
-    if (gw_uv_look_quickly(self))
+    if (gw_uv_poll_quickly(self))
         return;
     uv_run(&self->uv, UV_RUN_ONCE);
     gw_uv_turn_end(self, gw_loop_now(loop));

@@ -226,7 +226,7 @@ const struct gw_memory *
 gw_lent_at(const struct gw_lent *list, const void *bytes, size_t n)
 {
     for (const struct gw_lent *one = list; one; one = one->next)
-        if (gw_memory_holds(one->memory.base, one->memory.bytes, bytes, n))
+        if (gw_memory_contains(one->memory.base, one->memory.bytes, bytes, n))
             return &one->memory;
     return NULL;
 }

@@ -29,14 +29,14 @@ struct gw_memory {
 };
 
 /* Whether this process's code reads and writes it. */
-static inline int gw_memory_is_near(enum gw_memory_kind kind)
+static inline int gw_memory_is_host_accessible(enum gw_memory_kind kind)
 {
     return kind == GW_MEMORY_HOST || kind == GW_MEMORY_SHARED;
 }
 
 /* Whether a range of memory has all of another one. */
 static inline int
-gw_memory_holds(const void *base, size_t bytes, const void *at, size_t n)
+gw_memory_contains(const void *base, size_t bytes, const void *at, size_t n)
 {
     uintptr_t begin = (uintptr_t)base, from = (uintptr_t)at;
     return from >= begin && n <= bytes && from - begin <= bytes - n;

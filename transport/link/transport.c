@@ -170,7 +170,7 @@ enum gw_status gw_transport_takes_host(struct gw_transport *transport,
                                        size_t why_bytes)
 {
     (void)transport;
-    if (gw_memory_is_near(memory->kind))
+    if (gw_memory_is_host_accessible(memory->kind))
         return GW_OK;
     snprintf(why, why_bytes, "it moves bytes that are in host memory alone");
     return GW_EUNSUPPORTED;

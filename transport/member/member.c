@@ -214,7 +214,7 @@ static void on_tick(struct gw_timer *timer)
     uint64_t gap_us = gap_of(member, now);
     note_pause(member, now);
     member->ticked_us = now;
-    gw_member_bury(member);
+    gw_member_free_closed(member);
     gw_timer_start(member->loop, timer, gw_member_tick_us(member));
     if (gap_us > 0)
         forgive(member, gap_us, now);
@@ -335,7 +335,7 @@ void gw_member_close(struct gw_member *member)
     while (member->peers)
         gw_peer_close(member->peers);
     close_transports(member);
-    gw_member_bury(member);
+    gw_member_free_closed(member);
     gw_secret_forget(&member->secret);
     free(member);
 }

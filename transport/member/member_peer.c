@@ -92,11 +92,11 @@ struct gw_peer **gw_member_admitted(struct gw_member *member,
     return &member->admitted[incarnation % GW_MEMBER_BUCKETS];
 }
 
-void gw_member_bury(struct gw_member *member)
+void gw_member_free_closed(struct gw_member *member)
 {
-    while (member->graveyard) {
-        struct gw_peer *peer = member->graveyard;
-        member->graveyard = peer->next;
+    while (member->closed) {
+        struct gw_peer *peer = member->closed;
+        member->closed = peer->next;
         gw_channel_free(&peer->channel);
         gw_secret_forget(&peer->secret);
         free(peer->way);
@@ -137,8 +137,8 @@ void gw_peer_close(struct gw_peer *peer)
         same = &(*same)->same;
     if (*same)
         *same = peer->same;
-    peer->next = member->graveyard;
-    member->graveyard = peer;
+    peer->next = member->closed;
+    member->closed = peer;
 }
 
 static void

@@ -7,8 +7,8 @@
  *   member_peer.c      a peer: its links, messages, frames and silence
  *   member_peer_way.c  the route of a link to a peer
  *   member_proof.c     logins: proofs, and connections that replace another
- *   member_way.c       transports and addresses at which others reach us
- *   remote.c           checkpoint files that lie with the coordinator
+ *   member_way.c       transports and addresses at which others reach this
+ * member remote.c           checkpoint files that lie with the coordinator
  */
 #ifndef GW_TRANSPORT_MEMBER_STATE_H
 #define GW_TRANSPORT_MEMBER_STATE_H
@@ -50,7 +50,7 @@ struct gw_member {
     uint64_t heartbeat_us, silence_us, join_us, starves_us;
     struct gw_peer *peers;
     struct gw_peer *admitted[GW_MEMBER_BUCKETS]; /* by their incarnation */
-    struct gw_peer *graveyard; /* closed, freed at the next tick */
+    struct gw_peer *closed; /* closed, freed at the next tick */
     struct gw_timer tick;
     int quiet;
     struct gw_pulse pulse;
@@ -160,6 +160,6 @@ void gw_peer_watch(struct gw_peer *peer, uint64_t now);
 void gw_peer_pulse(struct gw_peer *peer, uint64_t now);
 
 /* Frees the peers that are closed. Not from within a handler's call. */
-void gw_member_bury(struct gw_member *member);
+void gw_member_free_closed(struct gw_member *member);
 
 #endif

@@ -14,7 +14,7 @@ const struct gw_transport_ops gw_rdma_transport;
 
 /* ---- the transport ---- */
 
-static const struct gw_life_ops life_ops;
+static const struct gw_connection_ops connection_ops;
 
 static enum gw_status open_rdma(struct gw_loop *loop,
                                 const struct gw_transport_config *config,
@@ -30,7 +30,8 @@ static enum gw_status open_rdma(struct gw_loop *loop,
     rdma->busy = config && config->busy;
     rdma->base.ops = &gw_rdma_transport;
     rdma->base.loop = loop;
-    gw_lives_open(&rdma->lives, &rdma->base, &life_ops, config);
+    gw_connections_open(&rdma->connections, &rdma->base, &connection_ops,
+                        config);
     if (status == GW_OK)
         status = gw_rdma_poll_open(rdma, error);
     if (status != GW_OK) {
@@ -48,7 +49,7 @@ static void close_rdma(struct gw_transport *transport)
     struct gw_rdma *rdma = gw_rdma_of(transport);
     while (rdma->listeners)
         close_listener(rdma->listeners);
-    gw_lives_close(&rdma->lives);
+    gw_connections_close(&rdma->connections);
     struct gw_rdma_device *next;
     for (struct gw_rdma_device *one = rdma->devices; one; one = next) {
         next = one->next;
@@ -66,7 +67,7 @@ static void lend(struct gw_transport *transport, const struct gw_memory *memory)
     for (const struct gw_lent *one = rdma->lent; one; one = one->next)
         known |= one->memory.base == memory->base;
     if (!known && gw_lent_add(&rdma->lent, memory))
-        rdma->far += !gw_memory_is_near(memory->kind);
+        rdma->device_ranges += !gw_memory_is_host_accessible(memory->kind);
 }
 
 static void take_back(struct gw_transport *transport, void *base)
@@ -78,7 +79,7 @@ static void take_back(struct gw_transport *transport, void *base)
     for (struct gw_rdma_device *one = rdma->devices; one; one = one->next)
         for (struct gw_rdma_domain *of = one->domains; of; of = of->next)
             gw_rdma_domain_unlend(of, &memory);
-    rdma->far -= !gw_memory_is_near(memory.kind);
+    rdma->device_ranges -= !gw_memory_is_host_accessible(memory.kind);
 }
 
 /* ---- links ---- */
@@ -111,11 +112,11 @@ static void detach(struct gw_link *base)
 static void release(struct gw_link *base)
 {
     struct gw_rdma_link *link = gw_rdma_link_of(base);
-    link->next = link->rdma->graveyard;
-    link->rdma->graveyard = link;
+    link->next = link->rdma->closed;
+    link->rdma->closed = link;
 }
 
-static const struct gw_life_ops life_ops = {
+static const struct gw_connection_ops connection_ops = {
     .goes_on = gw_rdma_goes_on,
     .detach = detach,
     .release = release,
@@ -123,7 +124,7 @@ static const struct gw_life_ops life_ops = {
 
 static void close_link(struct gw_link *base)
 {
-    gw_life_drop(&gw_rdma_link_of(base)->life);
+    gw_connection_drop(&gw_rdma_link_of(base)->connection);
 }
 
 static void kick(struct gw_link *base)
@@ -147,7 +148,7 @@ static enum gw_status dial(struct gw_transport *transport,
     if (!link)
         return gw_fail(error, GW_ENOMEM, "no memory for a link to %s", address);
     link->hello = *hello;
-    gw_life_dial(&link->life, address, handler, owner, windows);
+    gw_connection_dial(&link->connection, address, handler, owner, windows);
     gw_rdma_dial(link);
     *link_p = &link->base;
     return GW_OK;

@@ -53,7 +53,7 @@
 
 #include "transport/link/address.h"
 #include "transport/link/interface.h"
-#include "transport/link/life.h"
+#include "transport/link/connection.h"
 #include "transport/link/loop_uv.h"
 #include "transport/rdma/rdma_flight.h"
 #include "transport/link/transport.h"
@@ -213,7 +213,7 @@ struct gw_rdma_out {
 
 struct gw_rdma_link {
     struct gw_link base;
-    struct gw_life life; /* its timer: also of the stall */
+    struct gw_connection connection; /* its timer: also of the stall */
     struct gw_rdma *rdma;
     uint32_t serial;                        /* how completions know it */
     struct gw_rdma_link *next;              /* in the graveyard */
@@ -265,20 +265,20 @@ struct gw_rdma {
     struct gw_own_places own; /* to dial from */
     struct rdma_event_channel *channel;
     uv_loop_t *uv;
-    struct gw_looker looker;
+    struct gw_poller poller;
     uint64_t now_us; /* when it last looked */
-    uv_poll_t connections;
+    uv_poll_t cm_events;
     unsigned handles;
     struct gw_rdma_device *devices;
-    struct gw_lives lives;
-    struct gw_rdma_link *dirty, *graveyard;
+    struct gw_connections connections;
+    struct gw_rdma_link *dirty, *closed;
     struct gw_rdma_link *to_end, *ending; /* queue pairs; the thread's */
     struct gw_work ends;
     struct gw_rdma_link *bucket[GW_RDMA_BUCKETS];
     uint32_t serial;
     struct gw_listener *listeners;
-    struct gw_lent *lent; /* sends come from it */
-    unsigned far;         /* of those, out of this process's code's reach */
+    struct gw_lent *lent;   /* sends come from it */
+    unsigned device_ranges; /* of those, out of this process's code's reach */
     struct gw_rdma_reach reach;
 };
 
@@ -302,7 +302,7 @@ gw_rdma_listener_of(struct gw_listener *listener)
 static inline void
 gw_rdma_fail(struct gw_rdma_link *link, enum gw_status status, const char *why)
 {
-    gw_life_fail(&link->life, status, why);
+    gw_connection_fail(&link->connection, status, why);
 }
 
 /* Parts of the link's memory: a slot for each receive, then for each message
@@ -410,18 +410,18 @@ void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error);
 void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status);
 
 /* Non-zero for memory that this process's code must not touch. */
-int gw_rdma_is_far(const struct gw_rdma *rdma, const void *at);
+int gw_rdma_is_device_memory(const struct gw_rdma *rdma, const void *at);
 
 /* A device that was said to take a GPU's memory does not: nothing is sent from
    such memory any more, and the link fails. Over the next link the payloads
    come from a mirror. */
-void gw_rdma_refuse_far(struct gw_rdma_link *link, const char *why);
+void gw_rdma_refuse_device_memory(struct gw_rdma_link *link, const char *why);
 
 /* ---- rdma_host.c ---- */
 
 enum gw_status gw_rdma_probe(char *why, size_t why_bytes);
 /* That librdmacm could not be opened, errno, and what to do. */
-void gw_rdma_say_closed(char *why, size_t why_bytes);
+void gw_rdma_explain_closed(char *why, size_t why_bytes);
 enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error);
 enum gw_status gw_rdma_takes(struct gw_transport *transport,
                              const struct gw_memory *memory,
@@ -443,7 +443,7 @@ void gw_rdma_make_dirty(struct gw_rdma_link *link);
 void gw_rdma_link_take_out(struct gw_rdma_link *link);
 
 /* Frees links that are over. Not from within a callback. */
-void gw_rdma_bury(struct gw_rdma *rdma);
+void gw_rdma_free_closed(struct gw_rdma *rdma);
 
 /* One handle less that may call back; the last one frees the transport. */
 void gw_rdma_handle_gone(struct gw_rdma *rdma);
@@ -475,10 +475,10 @@ int gw_rdma_pulse(struct gw_link *base, struct gw_send *beat);
 /* Everything up to this one has left. */
 void gw_rdma_sent(struct gw_rdma_link *link, uint32_t posted);
 /* A message of the link itself; 0: there is no room, the link goes down. */
-int gw_rdma_say(struct gw_rdma_link *link,
-                enum gw_rdma_type type,
-                const uint8_t *bytes,
-                size_t n);
+int gw_rdma_send_own(struct gw_rdma_link *link,
+                     enum gw_rdma_type type,
+                     const uint8_t *bytes,
+                     size_t n);
 /* The queue pair is gone: takes back what was registered for single payloads;
    then gives every send back. */
 void gw_rdma_unregister(struct gw_rdma_link *link);

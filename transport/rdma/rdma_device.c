@@ -235,14 +235,14 @@ static void end_links(struct gw_rdma *rdma,
                       const struct ibv_device *device,
                       const char *why)
 {
-    struct gw_life *one = rdma->lives.newest;
+    struct gw_connection *one = rdma->connections.newest;
     while (one) {
         if (!is_on(gw_rdma_link_of(one->link)->id, device)) {
             one = one->next;
             continue;
         }
-        gw_life_fail(one, GW_EUNSUPPORTED, why);
-        one = rdma->lives.newest; /* its owner may have closed others */
+        gw_connection_fail(one, GW_EUNSUPPORTED, why);
+        one = rdma->connections.newest; /* its owner may have closed others */
     }
 }
 

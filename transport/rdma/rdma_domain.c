@@ -160,7 +160,7 @@ struct gw_rdma_region *
 gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n)
 {
     for (struct gw_rdma_region *one = domain->regions; one; one = one->next)
-        if (gw_memory_holds(one->base, one->bytes, bytes, n) &&
+        if (gw_memory_contains(one->base, one->bytes, bytes, n) &&
             (one->window == GW_WINDOW_NONE ||
              one->state == GW_RDMA_REGION_READY))
             return one;

@@ -24,14 +24,14 @@ void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error)
             (bytes >> 20) + 1, strerror(number));
 }
 
-int gw_rdma_is_far(const struct gw_rdma *rdma, const void *at)
+int gw_rdma_is_device_memory(const struct gw_rdma *rdma, const void *at)
 {
     const struct gw_memory *of =
-        rdma->far > 0 ? gw_lent_at(rdma->lent, at, 1) : NULL;
-    return of && !gw_memory_is_near(of->kind);
+        rdma->device_ranges > 0 ? gw_lent_at(rdma->lent, at, 1) : NULL;
+    return of && !gw_memory_is_host_accessible(of->kind);
 }
 
-void gw_rdma_refuse_far(struct gw_rdma_link *link, const char *why)
+void gw_rdma_refuse_device_memory(struct gw_rdma_link *link, const char *why)
 {
     struct gw_rdma_reach *reach = &link->rdma->reach;
     *reach = (struct gw_rdma_reach){
@@ -40,12 +40,12 @@ void gw_rdma_refuse_far(struct gw_rdma_link *link, const char *why)
     gw_rdma_fail(link, GW_EAGAIN, why); /* the same way will do */
 }
 
-static int has_sent_far(const struct gw_rdma_link *link)
+static int has_sent_device_memory(const struct gw_rdma_link *link)
 {
     const struct gw_rdma_out *out = &link->out;
     for (uint32_t i = out->first; i != out->next; i++) {
         const struct gw_send *send = out->posted[i % GW_RDMA_SENDS].send;
-        if (send && gw_rdma_is_far(link->rdma, send->payload))
+        if (send && gw_rdma_is_device_memory(link->rdma, send->payload))
             return 1;
     }
     return 0;
@@ -68,10 +68,10 @@ void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status)
     } else if (status == IBV_WC_REM_ACCESS_ERR ||
                status == IBV_WC_LOC_ACCESS_ERR) {
         gw_rdma_fail(link, GW_EPROTO, "put outside of the windows");
-    } else if (is_of_reading(status) && has_sent_far(link)) {
+    } else if (is_of_reading(status) && has_sent_device_memory(link)) {
         snprintf(why, sizeof why, "reading the memory of a GPU failed: %s",
                  ibv_wc_status_str(status));
-        gw_rdma_refuse_far(link, why);
+        gw_rdma_refuse_device_memory(link, why);
     } else if (status == IBV_WC_WR_FLUSH_ERR) {
         gw_rdma_fail(link, GW_ECLOSED,
                      "the queue pair failed: the connection was lost, or the "

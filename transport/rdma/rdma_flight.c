@@ -49,7 +49,7 @@ int gw_rdma_flight_takes(struct gw_rdma_flight *flight, size_t bytes)
     return 0;
 }
 
-int gw_rdma_flight_look(struct gw_rdma_flight *flight)
+int gw_rdma_flight_update(struct gw_rdma_flight *flight)
 {
     int dry = flight->held && flight->bytes == 0;
     flight->held = 0;

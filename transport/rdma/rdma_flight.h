@@ -40,6 +40,6 @@ void gw_rdma_flight_begin(struct gw_rdma_flight *flight, uint32_t line_mbit);
 int gw_rdma_flight_takes(struct gw_rdma_flight *flight, size_t bytes);
 
 /* 1: there is more room than before. */
-int gw_rdma_flight_look(struct gw_rdma_flight *flight);
+int gw_rdma_flight_update(struct gw_rdma_flight *flight);
 
 #endif

@@ -19,8 +19,10 @@
 
 /* What to do where a library could not open a file: it is opened again, since
    they say of each that it is not there. */
-static void
-say_closed(char *why, size_t why_bytes, const char *name, const char *module)
+static void explain_closed(char *why,
+                           size_t why_bytes,
+                           const char *name,
+                           const char *module)
 {
     char file[64];
     snprintf(file, sizeof file, "/dev/infiniband/%.31s", name);
@@ -43,9 +45,9 @@ say_closed(char *why, size_t why_bytes, const char *name, const char *module)
                  strerror(number));
 }
 
-void gw_rdma_say_closed(char *why, size_t why_bytes)
+void gw_rdma_explain_closed(char *why, size_t why_bytes)
 {
-    say_closed(why, why_bytes, "rdma_cm", "rdma_ucm");
+    explain_closed(why, why_bytes, "rdma_cm", "rdma_ucm");
 }
 
 /* Whether a port of the device can carry anything, or why not. */
@@ -56,7 +58,7 @@ has_active_port(struct ibv_device *device, char *why, size_t why_bytes)
     struct ibv_device_attr limits;
     int active = 0;
     if (!verbs) {
-        say_closed(why, why_bytes, device->dev_name, "ib_uverbs");
+        explain_closed(why, why_bytes, device->dev_name, "ib_uverbs");
         return 0;
     }
     if (ibv_query_device(verbs, &limits) == 0)
@@ -78,7 +80,7 @@ static int has_connections(char *why, size_t why_bytes)
 {
     struct rdma_event_channel *channel = rdma_create_event_channel();
     if (!channel) {
-        gw_rdma_say_closed(why, why_bytes);
+        gw_rdma_explain_closed(why, why_bytes);
         return 0;
     }
     rdma_destroy_event_channel(channel);
@@ -280,7 +282,7 @@ enum gw_status gw_rdma_takes(struct gw_transport *transport,
 {
     struct gw_rdma *rdma = gw_rdma_of(transport);
     struct gw_rdma_reach *reach = &rdma->reach;
-    if (gw_memory_is_near(memory->kind))
+    if (gw_memory_is_host_accessible(memory->kind))
         return GW_OK;
     int has_fd = memory->fd >= 0;
     if (!reach->asked || (!reach->refused && reach->has_fd != has_fd))

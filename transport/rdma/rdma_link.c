@@ -35,7 +35,7 @@ struct gw_rdma_link *gw_rdma_link_new(struct gw_rdma *rdma)
     link->rdma = rdma;
     link->serial = ++rdma->serial;
     link->out.asked = GW_WINDOW_NONE;
-    gw_life_begin(&link->life, &rdma->lives, &link->base);
+    gw_connection_begin(&link->connection, &rdma->connections, &link->base);
     enter_bucket(rdma, link);
     return link;
 }
@@ -46,7 +46,7 @@ void gw_rdma_make_dirty(struct gw_rdma_link *link)
         return;
     link->dirty = 1;
     /* who made it so may be called after the loop has looked */
-    gw_uv_look_soon(link->rdma->base.loop);
+    gw_uv_poll_soon(link->rdma->base.loop);
     link->next_dirty = link->rdma->dirty;
     link->rdma->dirty = link;
 }
@@ -65,9 +65,9 @@ void gw_rdma_link_take_out(struct gw_rdma_link *link)
     *at = link->next_dirty;
 }
 
-void gw_rdma_bury(struct gw_rdma *rdma)
+void gw_rdma_free_closed(struct gw_rdma *rdma)
 {
-    struct gw_rdma_link **at = &rdma->graveyard;
+    struct gw_rdma_link **at = &rdma->closed;
     while (*at) {
         struct gw_rdma_link *link = *at;
         if (link->resolving || link->qp) {
@@ -85,7 +85,7 @@ void gw_rdma_handle_gone(struct gw_rdma *rdma)
 {
     if (--rdma->handles > 0)
         return;
-    gw_rdma_bury(rdma);
+    gw_rdma_free_closed(rdma);
     rdma_destroy_event_channel(rdma->channel);
     free(rdma);
 }

@@ -226,7 +226,7 @@ static void try_rest(struct gw_rdma_link *link, const char *why)
     snprintf(text, sizeof text, "%s", why);
     for (; link->trying < link->found->n; link->trying++) {
         if (try_address(link) == 0) {
-            gw_life_connect(&link->life);
+            gw_connection_connect(&link->connection);
             return;
         }
         snprintf(text, sizeof text,
@@ -265,7 +265,7 @@ static void resolve_done(struct gw_work *work)
     struct gw_rdma_link *link = work->owner;
     struct gw_rdma *rdma = link->rdma;
     link->resolving = 0;
-    if (link->life.state == GW_LIFE_CLOSED)
+    if (link->connection.state == GW_CONNECTION_CLOSED)
         ; /* dropped meanwhile, and buried at the next turn */
     else if (!link->found)
         gw_rdma_fail(link, link->error.status, link->error.text);
@@ -291,20 +291,20 @@ static void say_hello(struct gw_rdma_link *link)
         gw_rdma_fail(link, GW_EUNREACHABLE, strerror(errno));
         return;
     }
-    link->life.state = GW_LIFE_GREETING;
+    link->connection.state = GW_CONNECTION_GREETING;
     gw_hello_encode(&link->hello, bytes);
     gw_rdma_put_ring(link, bytes + GW_HELLO_BYTES);
-    gw_rdma_say(link, GW_RDMA_HELLO, bytes, sizeof bytes);
+    gw_rdma_send_own(link, GW_RDMA_HELLO, bytes, sizeof bytes);
 }
 
 void gw_rdma_got_reply(struct gw_rdma_link *link, const uint8_t *bytes)
 {
     struct gw_reply reply;
-    if (!gw_life_got_reply(&link->life, bytes, &reply))
+    if (!gw_connection_got_reply(&link->connection, bytes, &reply))
         return;
     gw_rdma_get_ring(link, bytes + GW_REPLY_BYTES);
     if (let_write(link))
-        gw_life_go_up(&link->life, &reply);
+        gw_connection_go_up(&link->connection, &reply);
     else
         gw_rdma_fail(link, GW_EIO, "cannot open the queue pair to writes");
 }
@@ -316,17 +316,17 @@ static void send_reply(struct gw_rdma_link *link, const struct gw_reply *reply)
     uint8_t bytes[GW_RDMA_REPLY_BYTES];
     gw_reply_encode(reply, bytes);
     gw_rdma_put_ring(link, bytes + GW_REPLY_BYTES);
-    gw_rdma_say(link, GW_RDMA_REPLY, bytes, sizeof bytes);
+    gw_rdma_send_own(link, GW_RDMA_REPLY, bytes, sizeof bytes);
 }
 
 /* A refusal is given time to arrive: the opener closes, or the deadline. */
 static void refuse(struct gw_rdma_link *link, const struct gw_reply *reply)
 {
     if (!reply->reason[0]) {
-        gw_life_drop(&link->life);
+        gw_connection_drop(&link->connection);
         return;
     }
-    link->life.refused = 1;
+    link->connection.refused = 1;
     send_reply(link, reply);
 }
 
@@ -340,12 +340,13 @@ void gw_rdma_got_hello(struct gw_rdma_link *link, const uint8_t *bytes)
         return;
     }
     enum gw_status status = gw_link_judge(
-        &link->base, link->life.listener->acceptor, bytes, &reply);
+        &link->base, link->connection.listener->acceptor, bytes, &reply);
     if (status != GW_OK) {
         refuse(link, &reply);
         return;
     }
-    link->life.owned = 1; /* by the acceptor: what fails now is told to it */
+    link->connection.owned =
+        1; /* by the acceptor: what fails now is told to it */
     gw_rdma_get_ring(link, bytes + GW_HELLO_BYTES);
     if ((link->base.windows &&
          !gw_rdma_domain_bind(link->domain, link->base.windows)) ||
@@ -355,8 +356,8 @@ void gw_rdma_got_hello(struct gw_rdma_link *link, const uint8_t *bytes)
         return;
     }
     send_reply(link, &reply);
-    if (link->life.state == GW_LIFE_GREETING)
-        gw_life_go_up(&link->life, NULL);
+    if (link->connection.state == GW_CONNECTION_GREETING)
+        gw_connection_go_up(&link->connection, NULL);
 }
 
 /* What the kernel passed on of a connection's begin. */
@@ -386,7 +387,7 @@ static void accept_request(struct gw_rdma_listener *listener,
     uint8_t ours[8];
     gw_put_u32(ours, PRIVATE_MAGIC);
     gw_put_u32(ours + 4, GW_RDMA_VERSION);
-    gw_lives_make_room(&rdma->lives);
+    gw_connections_make_room(&rdma->connections);
     struct gw_rdma_link *link = NULL;
     int is_one = greeting->n == sizeof greeting->bytes &&
                  memcmp(greeting->bytes, ours, sizeof ours) == 0 &&
@@ -406,7 +407,7 @@ static void accept_request(struct gw_rdma_listener *listener,
     const struct sockaddr *peer = rdma_get_peer_addr(id);
     link->id = id;
     id->context = link;
-    gw_life_accept(&link->life, &listener->base);
+    gw_connection_accept(&link->connection, &listener->base);
     gw_address_name(peer,
                     peer->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
                                                 : sizeof(struct sockaddr_in),
@@ -512,7 +513,7 @@ static void take_event(struct gw_rdma *rdma, struct rdma_cm_event *event)
 void gw_rdma_on_connection(struct gw_rdma *rdma)
 {
     struct rdma_cm_event *event;
-    const uv_handle_t *poll = (const uv_handle_t *)&rdma->connections;
+    const uv_handle_t *poll = (const uv_handle_t *)&rdma->cm_events;
     for (int i = 0; i < EVENTS_OF_TURN && !uv_is_closing(poll); i++) {
         if (rdma_get_cm_event(rdma->channel, &event) != 0)
             return;

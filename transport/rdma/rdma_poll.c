@@ -1,6 +1,6 @@
 /*
  * What completions are to the loop: it looks at their queues, and where it
- * would sleep, the devices are told to wake it. See loop_uv_look.c.
+ * would sleep, the devices are told to wake it. See loop_uv_poll.c.
  */
 #include "config.h"
 
@@ -16,7 +16,7 @@ static void flush_dirty(struct gw_rdma *rdma)
 {
     for (unsigned done = 0; rdma->dirty; done++) {
         if (done > 0 && gw_loop_turn_is_over(rdma->base.loop)) {
-            gw_uv_look_soon(rdma->base.loop);
+            gw_uv_poll_soon(rdma->base.loop);
             break;
         }
         struct gw_rdma_link *link = rdma->dirty;
@@ -30,27 +30,27 @@ static void flush_dirty(struct gw_rdma *rdma)
 /* Handles what has completed, and sends what is due for it: a batch of each
    device, in its order. What that makes due is not done here once the turn is
    over. */
-static int look(struct gw_looker *looker, uint64_t now_us)
+static int poll_rdma(struct gw_poller *poller, uint64_t now_us)
 {
-    struct gw_rdma *rdma = GW_CONTAINER(looker, struct gw_rdma, looker);
+    struct gw_rdma *rdma = GW_CONTAINER(poller, struct gw_rdma, poller);
     struct gw_rdma_device *next;
     int n = 0;
     rdma->now_us = now_us;
-    gw_rdma_bury(rdma);
+    gw_rdma_free_closed(rdma);
     flush_dirty(rdma);
     for (struct gw_rdma_device *one = rdma->devices; one; one = next) {
         next = one->next;
         n += gw_rdma_device_poll(one);
     }
     flush_dirty(rdma);
-    looker->waits = rdma->devices != NULL;
-    looker->busy = rdma->busy && looker->waits;
+    poller->waits = rdma->devices != NULL;
+    poller->busy = rdma->busy && poller->waits;
     return n;
 }
 
-static void arm(struct gw_looker *looker)
+static void arm(struct gw_poller *poller)
 {
-    struct gw_rdma *rdma = GW_CONTAINER(looker, struct gw_rdma, looker);
+    struct gw_rdma *rdma = GW_CONTAINER(poller, struct gw_rdma, poller);
     for (struct gw_rdma_device *one = rdma->devices; one; one = one->next)
         gw_rdma_device_arm(one);
 }
@@ -66,22 +66,22 @@ enum gw_status gw_rdma_poll_open(struct gw_rdma *rdma, struct gw_error *error)
     char why[256];
     rdma->channel = rdma_create_event_channel();
     if (!rdma->channel) {
-        gw_rdma_say_closed(why, sizeof why);
+        gw_rdma_explain_closed(why, sizeof why);
         return gw_fail(error, GW_EIO, "%s", why);
     }
     int fd = rdma->channel->fd;
     rdma->uv = &gw_uv_loop_of(rdma->base.loop)->uv;
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
-        uv_poll_init(rdma->uv, &rdma->connections, fd) != 0) {
+        uv_poll_init(rdma->uv, &rdma->cm_events, fd) != 0) {
         rdma_destroy_event_channel(rdma->channel);
         return gw_fail(error, GW_EIO, "cannot watch RDMA connections");
     }
-    rdma->connections.data = rdma;
+    rdma->cm_events.data = rdma;
     rdma->handles = 1;
-    rdma->looker.look = look;
-    rdma->looker.arm = arm;
-    gw_uv_look_begin(rdma->base.loop, &rdma->looker);
-    uv_poll_start(&rdma->connections, UV_READABLE, on_connection);
+    rdma->poller.poll = poll_rdma;
+    rdma->poller.arm = arm;
+    gw_uv_poller_add(rdma->base.loop, &rdma->poller);
+    uv_poll_start(&rdma->cm_events, UV_READABLE, on_connection);
     return GW_OK;
 }
 
@@ -92,6 +92,6 @@ static void on_closed(uv_handle_t *handle)
 
 void gw_rdma_poll_close(struct gw_rdma *rdma)
 {
-    gw_uv_look_end(rdma->base.loop, &rdma->looker);
-    uv_close((uv_handle_t *)&rdma->connections, on_closed);
+    gw_uv_poller_remove(rdma->base.loop, &rdma->poller);
+    uv_close((uv_handle_t *)&rdma->cm_events, on_closed);
 }

@@ -118,7 +118,7 @@ static void got_brief(struct gw_rdma_link *link, const uint8_t *bytes, size_t n)
                                  (uint32_t)(n - GW_BRIEF_BYTES), &frame);
     if (!find_place(link, status, &frame, &to))
         return;
-    if (to && gw_rdma_is_far(link->rdma, to)) {
+    if (to && gw_rdma_is_device_memory(link->rdma, to)) {
         gw_rdma_fail(link, GW_EUNSUPPORTED,
                      "a put into the memory of a GPU, too small for that");
         return;
@@ -141,7 +141,7 @@ static void got_put(struct gw_rdma_link *link)
         return;
     if (!place)
         gw_rdma_fail(link, GW_EPROTO, "a put without a window");
-    else if (gw_rdma_is_far(link->rdma, place) &&
+    else if (gw_rdma_is_device_memory(link->rdma, place) &&
              !(frame.flags & GW_FLAG_NO_CRC) && frame.length > 0)
         gw_rdma_fail(link, GW_EUNSUPPORTED,
                      "a put into the memory of a GPU, with a checksum");
@@ -261,10 +261,10 @@ static void got_greeting(struct gw_rdma_link *link,
                          const uint8_t *bytes,
                          size_t n)
 {
-    if (link->life.listener && !link->life.refused && type == GW_RDMA_HELLO &&
-        n == GW_RDMA_HELLO_BYTES)
+    if (link->connection.listener && !link->connection.refused &&
+        type == GW_RDMA_HELLO && n == GW_RDMA_HELLO_BYTES)
         gw_rdma_got_hello(link, bytes);
-    else if (!link->life.listener && type == GW_RDMA_REPLY &&
+    else if (!link->connection.listener && type == GW_RDMA_REPLY &&
              n == GW_RDMA_REPLY_BYTES)
         gw_rdma_got_reply(link, bytes);
     else if (type != GW_RDMA_CREDIT)

@@ -114,7 +114,8 @@ close_entry(struct list *list, struct gw_send *send, struct gw_rdma_posted what)
 /* The device has copied what went inline. Who is told may close the link. */
 static void finish_copied(struct gw_rdma_link *link, uint32_t from, uint32_t to)
 {
-    for (; from != to && link->life.state != GW_LIFE_CLOSED; from++) {
+    for (; from != to && link->connection.state != GW_CONNECTION_CLOSED;
+         from++) {
         struct gw_rdma_posted *one = &link->out.posted[from % GW_RDMA_SENDS];
         struct gw_send *send = one->send;
         if (!send || !one->copied)
@@ -143,7 +144,7 @@ static int post(struct list *list)
         gw_rdma_fail(link, GW_ECLOSED, "the queue pair takes nothing");
     else
         finish_copied(link, first, end);
-    return link->life.state != GW_LIFE_CLOSED;
+    return link->connection.state != GW_CONNECTION_CLOSED;
 }
 
 /* From a slot of the link: small enough goes with the request itself. */
@@ -174,10 +175,10 @@ static void add_own(struct list *list,
     close_entry(list, NULL, (struct gw_rdma_posted){.requests = 1});
 }
 
-int gw_rdma_say(struct gw_rdma_link *link,
-                enum gw_rdma_type type,
-                const uint8_t *bytes,
-                size_t n)
+int gw_rdma_send_own(struct gw_rdma_link *link,
+                     enum gw_rdma_type type,
+                     const uint8_t *bytes,
+                     size_t n)
 {
     struct list list;
     begin(&list, link);
@@ -220,7 +221,7 @@ static void give_up(struct gw_rdma_link *link,
     uint8_t bytes[GW_RDMA_BYE_BYTES] = {0};
     struct gw_error error;
     gw_rdma_register_why(region->bytes, region->number, &error);
-    if (!link->life.listener) {
+    if (!link->connection.listener) {
         gw_rdma_fail(link, GW_EUNSUPPORTED, error.text);
         return;
     }
@@ -229,7 +230,7 @@ static void give_up(struct gw_rdma_link *link,
     link->in.wanted = 0;
     snprintf((char *)bytes + 4, GW_RDMA_BYE_TEXT_MAX, "%.*s",
              GW_RDMA_BYE_TEXT_MAX - 1, error.text);
-    gw_rdma_say(link, GW_RDMA_BYE, bytes, sizeof bytes);
+    gw_rdma_send_own(link, GW_RDMA_BYE, bytes, sizeof bytes);
 }
 
 /* What the peer asked for, as it becomes ready. 0: the link is over. */
@@ -312,7 +313,7 @@ static int may_add_credit(const struct list *list)
 static void on_keepalive(struct gw_timer *timer)
 {
     struct gw_rdma_link *link =
-        GW_CONTAINER(timer, struct gw_rdma_link, life.timer);
+        GW_CONTAINER(timer, struct gw_rdma_link, connection.timer);
     struct list list;
     if (!link->out.stalled)
         return;
@@ -345,8 +346,8 @@ static void stall(struct gw_rdma_link *link)
     if (link->out.stalled)
         return;
     link->out.stalled = 1;
-    link->life.timer.fire = on_keepalive;
-    gw_timer_start(link->rdma->base.loop, &link->life.timer, STALL_US);
+    link->connection.timer.fire = on_keepalive;
+    gw_timer_start(link->rdma->base.loop, &link->connection.timer, STALL_US);
 }
 
 static void go_on(struct gw_rdma_link *link)
@@ -354,7 +355,7 @@ static void go_on(struct gw_rdma_link *link)
     if (!link->out.stalled)
         return;
     link->out.stalled = 0;
-    gw_timer_stop(link->rdma->base.loop, &link->life.timer);
+    gw_timer_stop(link->rdma->base.loop, &link->connection.timer);
 }
 
 static int covers(const struct gw_rdma_grant *grant,
@@ -416,9 +417,9 @@ static int find_source(struct gw_rdma_link *link,
         *source = (struct source){region->mr->lkey, region->offset + at, NULL};
         return 1;
     }
-    if (region && !gw_memory_is_near(region->memory.kind)) {
+    if (region && !gw_memory_is_host_accessible(region->memory.kind)) {
         gw_rdma_register_why(region->bytes, region->number, &error);
-        gw_rdma_refuse_far(link, error.text);
+        gw_rdma_refuse_device_memory(link, error.text);
         return 0;
     }
     struct ibv_mr *own = register_alone(link, send);
@@ -479,7 +480,7 @@ static int add_put(struct list *list, struct gw_send *send)
 static int is_brief(const struct gw_rdma_link *link, const struct gw_send *send)
 {
     return GW_BRIEF_BYTES + send->frame.length <= link->inline_bytes &&
-           !gw_rdma_is_far(link->rdma, send->payload);
+           !gw_rdma_is_device_memory(link->rdma, send->payload);
 }
 
 static int add_brief(struct list *list)
@@ -519,9 +520,9 @@ static int add_next(struct list *list)
     return add_piece(list);
 }
 
-static void look_at_flight(struct gw_rdma_link *link)
+static void update_flight(struct gw_rdma_link *link)
 {
-    if (gw_rdma_flight_look(&link->out.flight))
+    if (gw_rdma_flight_update(&link->out.flight))
         gw_log_debug(link->rdma->base.loop->log,
                      "%s: the device had nothing left to send, up to %zu KiB "
                      "are on their way from now on",
@@ -531,7 +532,7 @@ static void look_at_flight(struct gw_rdma_link *link)
 void gw_rdma_write(struct gw_rdma_link *link)
 {
     struct list list;
-    look_at_flight(link);
+    update_flight(link);
     begin(&list, link);
     do {
         if (!add_grants(&list))
@@ -574,7 +575,8 @@ void gw_rdma_sent(struct gw_rdma_link *link, uint32_t posted)
     struct gw_rdma_out *out = &link->out;
     link->base.sent_us = link->rdma->now_us;
     /* numbers go round at the bit that marks receives */
-    while (link->life.state != GW_LIFE_CLOSED && out->first != out->next &&
+    while (link->connection.state != GW_CONNECTION_CLOSED &&
+           out->first != out->next &&
            ((posted - out->first) & ~GW_RDMA_RECEIVE) < GW_RDMA_SENDS)
         finish_first(link, GW_OK);
     if (link->base.up)

@@ -1,13 +1,13 @@
 libtransport_a_SOURCES += \
 	%D%/shm.c \
 	%D%/shm.h \
-	%D%/shm_hear.c \
 	%D%/shm_host.c \
 	%D%/shm_link.c \
 	%D%/shm_login.c \
 	%D%/shm_memory.c \
 	%D%/shm_poll.c \
 	%D%/shm_read.c \
+	%D%/shm_receive.c \
 	%D%/shm_show.c \
 	%D%/shm_socket.c \
 	%D%/shm_write.c

@@ -29,7 +29,8 @@ static enum gw_status open_shm(struct gw_loop *loop,
     shm->busy = config && config->busy;
     shm->base.ops = &gw_shm_transport;
     shm->base.loop = loop;
-    gw_lives_open(&shm->lives, &shm->base, &gw_shm_life_ops, config);
+    gw_connections_open(&shm->connections, &shm->base, &gw_shm_connection_ops,
+                        config);
     shm->handles = 1;
     gw_shm_poll_open(shm);
     *transport_p = &shm->base;
@@ -43,7 +44,7 @@ static void close_shm(struct gw_transport *transport)
     struct gw_shm *shm = gw_shm_of(transport);
     while (shm->listeners)
         close_listener(shm->listeners);
-    gw_lives_close(&shm->lives);
+    gw_connections_close(&shm->connections);
     while (shm->fenced)
         gw_shm_drop_fence(shm->fenced);
     gw_lent_free(&shm->lent);
@@ -70,7 +71,7 @@ static void take_back(struct gw_transport *transport, void *base)
 
 static void close_link(struct gw_link *base)
 {
-    gw_life_drop(&gw_shm_link_of(base)->life);
+    gw_connection_drop(&gw_shm_link_of(base)->connection);
 }
 
 static void kick(struct gw_link *base)
@@ -98,7 +99,7 @@ static enum gw_status dial(struct gw_transport *transport,
     gw_put_u32(link->hello, GW_SHM_HELLO);
     gw_put_u32(link->hello + 4, GW_SHM_VERSION);
     gw_hello_encode(hello, link->hello + 8);
-    gw_life_dial(&link->life, address, handler, owner, windows);
+    gw_connection_dial(&link->connection, address, handler, owner, windows);
     gw_shm_dial(link);
     *link_p = &link->base;
     return GW_OK;
@@ -108,7 +109,8 @@ static enum gw_status dial(struct gw_transport *transport,
 
 static void close_listener(struct gw_listener *base)
 {
-    gw_door_close(GW_CONTAINER(base, struct gw_door, base));
+    gw_socket_listener_close(
+        GW_CONTAINER(base, struct gw_socket_listener, base));
 }
 
 /* "HOST:0" gets a name that nobody guesses by chance. */
@@ -162,27 +164,28 @@ static enum gw_status listen_shm(struct gw_transport *transport,
                                  struct gw_error *error)
 {
     struct gw_shm *shm = gw_shm_of(transport);
-    struct gw_door *door = calloc(1, sizeof *door);
-    if (!door)
+    struct gw_socket_listener *listener = calloc(1, sizeof *listener);
+    if (!listener)
         return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
-    name_listener(shm, address, door->base.address);
-    enum gw_status status = bind_name(door->base.address, &door->fd, error);
+    name_listener(shm, address, listener->base.address);
+    enum gw_status status =
+        bind_name(listener->base.address, &listener->fd, error);
     if (status != GW_OK)
-        goto free_door;
-    door->base.transport = transport;
-    door->base.acceptor = acceptor;
-    status = gw_door_open(door, &shm->listeners, gw_shm_accept,
-                          gw_shm_handle_gone, error);
+        goto free_listener;
+    listener->base.transport = transport;
+    listener->base.acceptor = acceptor;
+    status = gw_socket_listener_open(listener, &shm->listeners, gw_shm_accept,
+                                     gw_shm_handle_gone, error);
     if (status != GW_OK)
         goto close_socket;
     shm->handles++;
-    *listener_p = &door->base;
+    *listener_p = &listener->base;
     return GW_OK;
 
 close_socket:
-    close(door->fd);
-free_door:
-    free(door);
+    close(listener->fd);
+free_listener:
+    free(listener);
     return status;
 }
 

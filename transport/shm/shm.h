@@ -4,7 +4,7 @@
  * both have mapped, through which everything goes:
  *
  *   shm.c         the table, dials and listeners
- *   shm_hear.c    messages that arrive over the socket
+ *   shm_receive.c    messages that arrive over the socket
  *   shm_host.c    identity of a host, and addresses in it
  *   shm_link.c    making, closing and freeing links; the fence
  *   shm_login.c   from an address to a link that is up
@@ -36,8 +36,8 @@
 #include <sys/un.h>
 #include <uv.h>
 
-#include "transport/link/door.h"
-#include "transport/link/life.h"
+#include "transport/link/socket_listener.h"
+#include "transport/link/connection.h"
 #include "transport/link/loop_uv.h"
 #include "transport/link/transport.h"
 
@@ -180,7 +180,7 @@ struct gw_shm_out {
 
 struct gw_shm_link {
     struct gw_link base;
-    struct gw_life life;
+    struct gw_connection connection;
     struct gw_shm *shm;
     int fd;
     uv_poll_t poll;
@@ -205,13 +205,13 @@ struct gw_shm {
     int busy; /* as the config says */
     uv_loop_t *uv;
     unsigned handles; /* of libuv, that point here, and its own */
-    struct gw_looker looker;
+    struct gw_poller poller;
     uint64_t now_us; /* as the look has begun */
     int asleep;      /* the peers have been told so, and for how many looks */
-    int looking, in_vain;
-    struct gw_lives lives;
-    struct gw_life *cursor;     /* the next that is looked at */
-    struct gw_shm_link *fenced; /* over, but the peer may still be writing */
+    int polling, in_vain;
+    struct gw_connections connections;
+    struct gw_connection *cursor; /* the next that is looked at */
+    struct gw_shm_link *fenced;   /* over, but the peer may still be writing */
     struct gw_listener *listeners;
     struct gw_lent *lent; /* shared: peers may map it */
     struct gw_shm_map *maps;
@@ -230,18 +230,18 @@ static inline struct gw_shm_link *gw_shm_link_of(struct gw_link *link)
 static inline void
 gw_shm_fail(struct gw_shm_link *link, enum gw_status status, const char *why)
 {
-    gw_life_fail(&link->life, status, why);
+    gw_connection_fail(&link->connection, status, why);
 }
 
 /* Makes the loop poll once more before it sleeps. */
 static inline void gw_shm_do_not_sleep(struct gw_shm *shm)
 {
-    gw_uv_look_soon(shm->base.loop);
+    gw_uv_poll_soon(shm->base.loop);
 }
 
 /* ---- shm_link.c ---- */
 
-extern const struct gw_life_ops gw_shm_life_ops;
+extern const struct gw_connection_ops gw_shm_connection_ops;
 
 /* NULL: no memory. It has no socket yet. */
 struct gw_shm_link *gw_shm_link_new(struct gw_shm *shm);
@@ -256,10 +256,10 @@ void gw_shm_unfence(struct gw_shm *shm);
 /* The last handle to close frees the transport. */
 void gw_shm_handle_gone(struct gw_transport *transport);
 
-/* ---- shm_hear.c ---- */
+/* ---- shm_receive.c ---- */
 
 /* Handles messages that have arrived over the socket. */
-void gw_shm_hear(struct gw_shm_link *link);
+void gw_shm_socket_receive(struct gw_shm_link *link);
 
 /* ---- shm_host.c ---- */
 
@@ -283,7 +283,7 @@ void gw_shm_name_peer(int fd, char text[GW_ADDRESS_MAX]);
 /* ---- shm_login.c ---- */
 
 void gw_shm_dial(struct gw_shm_link *link);
-void gw_shm_accept(struct gw_door *door, int fd);
+void gw_shm_accept(struct gw_socket_listener *listener, int fd);
 void gw_shm_got_hello(struct gw_shm_link *link,
                       const uint8_t *bytes,
                       size_t n,
@@ -352,13 +352,13 @@ union gw_shm_control {
 };
 
 /* One message, with a descriptor or -1. 0: the socket did not take it. */
-int gw_shm_say(struct gw_shm_link *link,
-               const uint8_t *bytes,
-               size_t n,
-               int fd);
+int gw_shm_socket_send(struct gw_shm_link *link,
+                       const uint8_t *bytes,
+                       size_t n,
+                       int fd);
 /* After that, with its errno: the link ends at the next look, and if the peer
    has ended, behind what it had published. */
-void gw_shm_unsaid(struct gw_shm_link *link);
+void gw_shm_socket_failed(struct gw_shm_link *link);
 /* If the peer sleeps: there is something for it, or room. */
 void gw_shm_wake(struct gw_shm_link *link);
 /* Whether it sleeps or not: for the peer it has been heard. */

@@ -21,7 +21,7 @@ struct gw_shm_link *gw_shm_link_new(struct gw_shm *shm)
         return NULL;
     link->shm = shm;
     link->fd = -1;
-    gw_life_begin(&link->life, &shm->lives, &link->base);
+    gw_connection_begin(&link->connection, &shm->connections, &link->base);
     shm->handles++;
     return link;
 }
@@ -62,7 +62,7 @@ static void release(struct gw_link *base)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     (void)status, (void)events; /* the read tells what the matter is */
-    gw_shm_hear(poll->data);
+    gw_shm_socket_receive(poll->data);
 }
 
 enum gw_status gw_shm_adopt(struct gw_shm_link *link, int fd)
@@ -127,8 +127,8 @@ static void detach(struct gw_link *base)
     struct gw_shm_link *link = gw_shm_link_of(base);
     struct gw_shm *shm = link->shm;
     gw_timer_stop(shm->base.loop, &link->again);
-    if (shm->cursor == &link->life)
-        shm->cursor = link->life.next;
+    if (shm->cursor == &link->connection)
+        shm->cursor = link->connection.next;
     if (!gw_shm_revoke_all(link))
         put_behind_fence(link);
     gw_shm_give_back(link);
@@ -138,7 +138,7 @@ static void detach(struct gw_link *base)
     gw_shm_do_not_sleep(shm);
 }
 
-const struct gw_life_ops gw_shm_life_ops = {
+const struct gw_connection_ops gw_shm_connection_ops = {
     .goes_on = goes_on,
     .detach = detach,
     .release = release,

@@ -24,7 +24,7 @@
 static void go_up(struct gw_shm_link *link, const struct gw_reply *reply)
 {
     gw_shm_do_not_sleep(link->shm);
-    gw_life_go_up(&link->life, reply);
+    gw_connection_go_up(&link->connection, reply);
 }
 
 /* ---- the opener ---- */
@@ -39,10 +39,10 @@ static void say_hello(struct gw_shm_link *link)
         gw_shm_fail(link, GW_EUNSUPPORTED, why);
         return;
     }
-    int said = gw_shm_say(link, link->hello, sizeof link->hello, fd);
+    int said = gw_shm_socket_send(link, link->hello, sizeof link->hello, fd);
     close(fd);
     if (said)
-        link->life.state = GW_LIFE_GREETING;
+        link->connection.state = GW_CONNECTION_GREETING;
     else
         gw_shm_fail(link, GW_ECLOSED, "closed before the login");
 }
@@ -108,7 +108,8 @@ void gw_shm_got_reply(struct gw_shm_link *link, const uint8_t *bytes, size_t n)
     struct gw_reply reply;
     if (n != GW_SHM_REPLY_BYTES)
         gw_shm_fail(link, GW_EPROTO, "what answered there is not gradweir");
-    else if (gw_life_got_reply(&link->life, bytes + GW_SHM_WORD_BYTES, &reply))
+    else if (gw_connection_got_reply(&link->connection,
+                                     bytes + GW_SHM_WORD_BYTES, &reply))
         go_up(link, &reply);
 }
 
@@ -125,7 +126,8 @@ void gw_shm_got_hello(struct gw_shm_link *link,
                  gw_get_u32(bytes + 4) == GW_SHM_VERSION && fd >= 0;
     enum gw_status taken = is_one ? gw_shm_area_take(link, fd) : GW_EPROTO;
     if (taken == GW_ENOMEM)
-        gw_listener_starves(link->life.listener, "no memory to map a link");
+        gw_listener_starves(link->connection.listener,
+                            "no memory to map a link");
     if (taken != GW_OK) {
         gw_shm_fail(link, taken,
                     taken == GW_ENOMEM
@@ -134,22 +136,22 @@ void gw_shm_got_hello(struct gw_shm_link *link,
         return;
     }
     enum gw_status status = gw_link_judge(
-        &link->base, link->life.listener->acceptor, bytes + 8, &reply);
+        &link->base, link->connection.listener->acceptor, bytes + 8, &reply);
     if (status == GW_OK || reply.reason[0]) {
         gw_put_u32(answer, GW_SHM_REPLY);
         gw_reply_encode(&reply, answer + GW_SHM_WORD_BYTES);
         /* a socket that does not take it is broken: it is about to end */
-        gw_shm_say(link, answer, sizeof answer, -1);
+        gw_shm_socket_send(link, answer, sizeof answer, -1);
     }
     if (status == GW_OK)
         go_up(link, NULL);
     else
-        gw_life_drop(&link->life);
+        gw_connection_drop(&link->connection);
 }
 
-void gw_shm_accept(struct gw_door *door, int fd)
+void gw_shm_accept(struct gw_socket_listener *listener, int fd)
 {
-    struct gw_shm *shm = gw_shm_of(door->base.transport);
+    struct gw_shm *shm = gw_shm_of(listener->base.transport);
     char remote[GW_ADDRESS_MAX];
     gw_shm_name_peer(fd, remote);
     if (!gw_shm_may(fd)) {
@@ -157,17 +159,17 @@ void gw_shm_accept(struct gw_door *door, int fd)
         close(fd);
         return;
     }
-    gw_lives_make_room(&shm->lives);
+    gw_connections_make_room(&shm->connections);
     struct gw_shm_link *link = gw_shm_link_new(shm);
     if (!link) {
-        gw_listener_starves(&door->base, "no memory for a link");
+        gw_listener_starves(&listener->base, "no memory for a link");
         close(fd);
         return;
     }
-    gw_life_accept(&link->life, &door->base);
+    gw_connection_accept(&link->connection, &listener->base);
     snprintf(link->base.remote, sizeof link->base.remote, "%s", remote);
     if (gw_shm_adopt(link, fd) != GW_OK) {
         close(fd);
-        gw_life_drop(&link->life);
+        gw_connection_drop(&link->connection);
     }
 }

@@ -39,7 +39,7 @@ static int map_area(struct gw_shm_link *link, int fd)
     if (area == MAP_FAILED)
         return 0;
     link->area = area;
-    int opener = !link->life.listener;
+    int opener = !link->connection.listener;
     link->out.queue = &link->area->queue[!opener];
     link->in.queue = &link->area->queue[opener];
     return 1;

@@ -20,9 +20,9 @@ enum gw_status gw_shm_show(struct gw_link *base, uint32_t id)
     gw_put_u32(bytes + 4, id);
     gw_put_u64(bytes + 8, (uint64_t)(window->base - (uint8_t *)lent->base));
     gw_put_u64(bytes + 16, window->bytes);
-    if (gw_shm_say(link, bytes, sizeof bytes, lent->fd))
+    if (gw_shm_socket_send(link, bytes, sizeof bytes, lent->fd))
         return GW_OK;
-    gw_shm_unsaid(link); /* nothing else would have it shown again */
+    gw_shm_socket_failed(link); /* nothing else would have it shown again */
     return GW_ECLOSED;
 }
 
@@ -56,7 +56,7 @@ const void *gw_shm_see(struct gw_link *base, uint32_t window, size_t bytes)
     if (window == GW_WINDOW_NONE)
         return NULL;
     if (seen->window != window)
-        gw_shm_hear(link);
+        gw_shm_socket_receive(link);
     return link->base.up && seen->window == window && seen->bytes >= bytes
                ? seen->base
                : NULL;

@@ -14,7 +14,10 @@
 #include <errno.h>
 #include <string.h>
 
-int gw_shm_say(struct gw_shm_link *link, const uint8_t *bytes, size_t n, int fd)
+int gw_shm_socket_send(struct gw_shm_link *link,
+                       const uint8_t *bytes,
+                       size_t n,
+                       int fd)
 {
     union gw_shm_control control = {.bytes = {0}};
     struct iovec part = {(void *)(uintptr_t)bytes, n};
@@ -33,7 +36,7 @@ int gw_shm_say(struct gw_shm_link *link, const uint8_t *bytes, size_t n, int fd)
            (ssize_t)n;
 }
 
-void gw_shm_unsaid(struct gw_shm_link *link)
+void gw_shm_socket_failed(struct gw_shm_link *link)
 {
     if (errno == EPIPE || errno == ECONNRESET) {
         link->ended = 1;
@@ -48,7 +51,7 @@ static void say_wake(struct gw_shm_link *link)
 {
     uint8_t word[GW_SHM_WORD_BYTES];
     gw_put_u32(word, GW_SHM_WAKE);
-    gw_shm_say(link, word, sizeof word, -1);
+    gw_shm_socket_send(link, word, sizeof word, -1);
 }
 
 /* In the queue that it receives, a side says whether it sleeps. */

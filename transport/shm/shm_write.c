@@ -19,7 +19,7 @@ static size_t least(size_t a, size_t b)
 /* ---- room ---- */
 
 /* How far the peer is. 0: it says what cannot be, the link is over. */
-static int look_at_taken(struct gw_shm_link *link)
+static int update_taken(struct gw_shm_link *link)
 {
     struct gw_shm_out *out = &link->out;
     uint32_t taken = atomic_load(&out->queue->taken);
@@ -54,12 +54,12 @@ static int has_room(struct gw_shm_link *link, size_t bytes)
     struct gw_shm_out *out = &link->out;
     if (fits(out, bytes))
         return 1;
-    if (!look_at_taken(link))
+    if (!update_taken(link))
         return 0;
     if (fits(out, bytes))
         return 1;
     atomic_store(&out->queue->starved, 1);
-    return look_at_taken(link) && fits(out, bytes);
+    return update_taken(link) && fits(out, bytes);
 }
 
 /* Pages of the ring that were written to stay in memory, of both sides: where
@@ -71,7 +71,7 @@ static int begin_ring_anew(struct gw_shm_link *link)
     uint64_t used = out->ring_at % GW_SHM_RING_BYTES;
     if (used < GW_SHM_RING_LEAST)
         return 1;
-    if (!look_at_taken(link))
+    if (!update_taken(link))
         return 0;
     if (out->taken == out->published)
         out->ring_taken = out->ring_at += GW_SHM_RING_BYTES - used;
@@ -128,8 +128,9 @@ static int answer_asks(struct gw_shm_link *link)
         gw_put_u64(bytes + 16, window->bytes);
         if (lent)
             gw_shm_grant(link, window);
-        if (!gw_shm_say(link, bytes, sizeof bytes, lent ? lent->fd : -1)) {
-            gw_shm_unsaid(link);
+        if (!gw_shm_socket_send(link, bytes, sizeof bytes,
+                                lent ? lent->fd : -1)) {
+            gw_shm_socket_failed(link);
             return 0;
         }
     }

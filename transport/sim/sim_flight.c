@@ -8,7 +8,7 @@
 #include <string.h>
 
 static struct gw_sim_port *port_of(const struct gw_sim_link *end,
-                                   enum gw_sim_way way)
+                                   enum gw_sim_direction way)
 {
     return &end->process->host->port[way];
 }
@@ -102,22 +102,22 @@ static int is_at_hand(const struct gw_sim_link *peer,
 }
 
 /* Ends first, then what they point to, then what that points to. */
-static void turn_out_nears(const struct gw_sim_turn *turn, int times)
+static void prefetch_turn_out(const struct gw_sim_turn *turn, int times)
 {
     const struct gw_sim_link *end = GW_CONTAINER(turn, struct gw_sim_link, out);
     const struct gw_heap_node *next = end->base.queue.root;
     if (times == 3) {
-        gw_sim_link_fetch(end);
+        gw_sim_link_prefetch(end);
     } else if (times == 2) {
         if (next)
-            gw_sim_fetch(GW_CONTAINER(next, struct gw_send, node),
-                         sizeof(struct gw_send));
+            gw_sim_prefetch(GW_CONTAINER(next, struct gw_send, node),
+                            sizeof(struct gw_send));
         if (end->leaving)
-            gw_sim_fetch(end->leaving, sizeof *end->leaving);
+            gw_sim_prefetch(end->leaving, sizeof *end->leaving);
         if (is_at_hand(end->peer, end))
-            gw_sim_link_fetch(end->peer);
+            gw_sim_link_prefetch(end->peer);
     } else if (is_at_hand(end->peer, end) && end->peer->incoming) {
-        gw_sim_fetch(end->peer->incoming_last, 1);
+        gw_sim_prefetch(end->peer->incoming_last, 1);
     }
 }
 
@@ -196,29 +196,29 @@ static void reach(struct gw_sim_event *event)
         come_in(to);
 }
 
-static void turn_in_nears(const struct gw_sim_turn *turn, int times)
+static void prefetch_turn_in(const struct gw_sim_turn *turn, int times)
 {
     const struct gw_sim_link *to = GW_CONTAINER(turn, struct gw_sim_link, in);
     if (times == 3)
-        gw_sim_link_fetch(to);
+        gw_sim_link_prefetch(to);
     if (times == 1 && to->outside)
-        gw_sim_fetch(to->outside->next, 1);
+        gw_sim_prefetch(to->outside->next, 1);
     if (times != 2)
         return;
-    gw_sim_fetch(to->outside, sizeof *to->outside);
+    gw_sim_prefetch(to->outside, sizeof *to->outside);
     /* and the peer, which has what it needs for each frame behind them */
-    gw_sim_fetch(to->base.windows, sizeof *to->base.windows + GW_CACHE_LINE);
-    gw_sim_fetch(to->base.owner, GW_CACHE_LINE);
-    gw_sim_fetch(to->process, sizeof *to->process);
+    gw_sim_prefetch(to->base.windows, sizeof *to->base.windows + GW_CACHE_LINE);
+    gw_sim_prefetch(to->base.owner, GW_CACHE_LINE);
+    gw_sim_prefetch(to->process, sizeof *to->process);
 }
 
-static void first_nears(const struct gw_sim_event *event, int times)
+static void prefetch_first(const struct gw_sim_event *event, int times)
 {
     const struct gw_sim_link *to = event->owner;
     if (times == 4)
-        gw_sim_link_fetch(to);
+        gw_sim_link_prefetch(to);
     if (times == 2)
-        gw_sim_fetch(to->outside, sizeof *to->outside);
+        gw_sim_prefetch(to->outside, sizeof *to->outside);
 }
 
 static double take_turn_in(struct gw_sim_turn *turn, double *from_us)
@@ -299,13 +299,13 @@ void gw_sim_link_prepare(struct gw_sim_link *end)
     /* of nobody: frames come near also while the process stands still */
     end->comes.owner = end;
     end->comes.run = reach;
-    end->comes.nears = first_nears;
+    end->comes.prefetch = prefetch_first;
     end->takes.run = take_kept;
     end->line.run = line_free;
     end->news.run = tell_news;
     end->out.begin = take_turn_out;
-    end->out.nears = turn_out_nears;
-    end->in.nears = turn_in_nears;
+    end->out.prefetch = prefetch_turn_out;
+    end->in.prefetch = prefetch_turn_in;
     end->out.done = turn_out_done;
     end->in.begin = take_turn_in;
     end->in.done = turn_in_done;

@@ -16,7 +16,7 @@
 #include "proto/hash.h"
 
 static void serve(struct gw_sim_event *event);
-static void nears(const struct gw_sim_event *event, int times);
+static void prefetch(const struct gw_sim_event *event, int times);
 
 static size_t bucket_of(const char *name)
 {
@@ -37,12 +37,12 @@ static struct gw_sim_host *new_host(const char *name)
     if (!host)
         return NULL;
     snprintf(host->name, sizeof host->name, "%s", name);
-    for (int way = 0; way < GW_SIM_WAYS; way++) {
+    for (int way = 0; way < GW_SIM_DIRECTIONS; way++) {
         struct gw_sim_port *port = &host->port[way];
         port->host = host;
         port->last = &port->first;
         port->event.run = serve;
-        port->event.nears = nears;
+        port->event.prefetch = prefetch;
         port->event.owner = port;
     }
     return host;
@@ -168,19 +168,19 @@ static void serve(struct gw_sim_event *event)
 }
 
 /* Who is at it, and who is next. */
-static void nears(const struct gw_sim_event *event, int times)
+static void prefetch(const struct gw_sim_event *event, int times)
 {
     const struct gw_sim_port *port = event->owner;
     if (times == GW_SIM_AHEAD) {
-        gw_sim_fetch(port, sizeof *port);
+        gw_sim_prefetch(port, sizeof *port);
         return;
     }
     if (port->serves)
-        port->serves->nears(port->serves, times);
+        port->serves->prefetch(port->serves, times);
     if (port->first)
-        port->first->nears(port->first, times);
+        port->first->prefetch(port->first, times);
     if (port->first && times == 1) /* who will be first */
-        gw_sim_fetch(port->first->next, sizeof *port->first);
+        gw_sim_prefetch(port->first->next, sizeof *port->first);
 }
 
 void gw_sim_turn_ask(struct gw_sim_port *port, struct gw_sim_turn *turn)

@@ -35,7 +35,7 @@ struct gw_sim_flight *gw_sim_flight_new(struct gw_sim_region *region,
     }
     region->spares--;
     region->spare = flight->next;
-    gw_sim_fetch(region->spare, sizeof *flight); /* for the one after */
+    gw_sim_prefetch(region->spare, sizeof *flight); /* for the one after */
     return flight;
 }
 
@@ -62,11 +62,11 @@ void gw_sim_flights_free(struct gw_sim_region *region)
 
 /* ---- the list of an end ---- */
 
-void gw_sim_link_fetch(const struct gw_sim_link *end)
+void gw_sim_link_prefetch(const struct gw_sim_link *end)
 {
-    gw_sim_fetch(&end->base, offsetof(struct gw_link, remote));
-    gw_sim_fetch(&end->process, offsetof(struct gw_sim_link, owed) -
-                                    offsetof(struct gw_sim_link, process));
+    gw_sim_prefetch(&end->base, offsetof(struct gw_link, remote));
+    gw_sim_prefetch(&end->process, offsetof(struct gw_sim_link, owed) -
+                                       offsetof(struct gw_sim_link, process));
 }
 
 void gw_sim_link_schedule_first(struct gw_sim_link *to)

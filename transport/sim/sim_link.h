@@ -13,7 +13,7 @@
  * be in another one; it is an address, to which frames are sent, and one last
  * word, that this end is closed or that the link is broken:
  *
- *   opener -- knock --> listener        opener is unanswered
+ *   opener -- request -> listener       opener is unanswered
  *          <-- answer --   acceptor     refused: opener has no peer;
  *                                       else each end is owed a last word
  *          <-- frames -->
@@ -159,7 +159,7 @@ void gw_sim_link_schedule_first(struct gw_sim_link *to);
 void gw_sim_link_forget(struct gw_sim_link *end);
 
 /* Prefetches the fields of an end that every frame uses. */
-void gw_sim_link_fetch(const struct gw_sim_link *end);
+void gw_sim_link_prefetch(const struct gw_sim_link *end);
 
 /* A message from one host to the other takes so long. */
 uint64_t gw_sim_latency(struct gw_sim_host *from, const struct gw_sim_host *to);

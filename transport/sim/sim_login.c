@@ -31,9 +31,9 @@ static enum gw_status probe(char *why, size_t why_bytes)
     return GW_OK;
 }
 
-/* ---- login: the opener knocks, the acceptor answers ---- */
+/* ---- login: the opener asks for a link, the acceptor answers ---- */
 
-struct knock {
+struct request {
     struct gw_sim_note note;
     struct gw_sim_link *opener;
     struct gw_sim_host *from;
@@ -92,7 +92,7 @@ static void hear_answer(struct gw_sim_event *event)
     free(answer);
 }
 
-static void answer_comes(struct gw_sim_event *event)
+static void answer_arrives(struct gw_sim_event *event)
 {
     const struct answer *answer = event->owner;
     answer->opener->owed = answer->acceptor != NULL;
@@ -110,14 +110,14 @@ static void answer_is_lost(struct gw_sim_event *event)
     turn_away(event);
 }
 
-static struct answer *new_answer(const struct knock *knock)
+static struct answer *new_answer(const struct request *request)
 {
     struct answer *answer = calloc(1, sizeof *answer);
     assert(answer);
-    answer->opener = knock->opener;
-    answer->from = knock->note.to;
-    answer->note.to = knock->from;
-    answer->note.event.run = answer_comes;
+    answer->opener = request->opener;
+    answer->from = request->note.to;
+    answer->note.to = request->from;
+    answer->note.event.run = answer_arrives;
     answer->note.event.drop = answer_is_lost;
     answer->note.event.owner = answer;
     return answer;
@@ -134,13 +134,13 @@ static uint64_t send_answer(struct answer *answer)
 
 static void nobody_there(struct gw_sim_event *event)
 {
-    struct knock *knock = event->owner;
-    struct answer *answer = new_answer(knock);
+    struct request *request = event->owner;
+    struct answer *answer = new_answer(request);
     answer->reply.status = GW_EUNREACHABLE;
     snprintf(answer->reply.reason, sizeof answer->reply.reason,
              "connection refused");
     send_answer(answer);
-    free(knock);
+    free(request);
 }
 
 static struct gw_listener *find_listener(const struct gw_sim_host *host,
@@ -163,23 +163,23 @@ static void accept_link(struct gw_sim_link *end, struct answer *answer)
     end->base.handler->up(&end->base, NULL);
 }
 
-static void hear_knock(struct gw_sim_event *event)
+static void hear_request(struct gw_sim_event *event)
 {
-    struct knock *knock = event->owner;
+    struct request *request = event->owner;
     struct gw_listener *listener =
-        find_listener(knock->note.to, knock->address);
+        find_listener(request->note.to, request->address);
     if (!listener) {
         nobody_there(event);
         return;
     }
-    struct answer *answer = new_answer(knock);
+    struct answer *answer = new_answer(request);
     struct gw_sim_link *end =
         gw_sim_link_new(process_of(listener->transport), listener->transport);
     snprintf(end->base.remote, sizeof end->base.remote, "%.60s",
              answer->note.to->name);
     enum gw_status status = gw_link_judge(&end->base, listener->acceptor,
-                                          knock->hello, &answer->reply);
-    free(knock);
+                                          request->hello, &answer->reply);
+    free(request);
     if (status == GW_OK) {
         accept_link(end, answer);
         return;
@@ -189,13 +189,13 @@ static void hear_knock(struct gw_sim_event *event)
     gw_sim_link_release(end);
 }
 
-static void knock_comes(struct gw_sim_event *event)
+static void request_arrives(struct gw_sim_event *event)
 {
-    const struct knock *knock = event->owner;
+    const struct request *request = event->owner;
     const struct gw_listener *listener =
-        find_listener(knock->note.to, knock->address);
+        find_listener(request->note.to, request->address);
     event->process = listener ? process_of(listener->transport) : NULL;
-    event->run = hear_knock;
+    event->run = hear_request;
     gw_sim_deliver(event);
 }
 
@@ -231,24 +231,24 @@ static struct gw_sim_host *host_at(struct gw_sim_host *here,
     return there ? there : here;
 }
 
-static void knock_at(struct gw_sim_link *opener,
-                     const char *address,
-                     const struct gw_hello *hello)
+static void send_request(struct gw_sim_link *opener,
+                         const char *address,
+                         const struct gw_hello *hello)
 {
     struct gw_sim_host *here = opener->process->host;
     struct gw_sim_host *there = host_at(here, address);
-    struct knock *knock = calloc(1, sizeof *knock);
-    assert(knock);
-    knock->note.to = there;
-    knock->note.event.run = knock_comes;
-    knock->note.event.drop = nobody_there;
-    knock->note.event.owner = knock;
-    knock->opener = opener;
-    knock->from = here;
-    gw_hello_encode(hello, knock->hello);
-    snprintf(knock->address, sizeof knock->address, "%s", address);
+    struct request *request = calloc(1, sizeof *request);
+    assert(request);
+    request->note.to = there;
+    request->note.event.run = request_arrives;
+    request->note.event.drop = nobody_there;
+    request->note.event.owner = request;
+    request->opener = opener;
+    request->from = here;
+    gw_hello_encode(hello, request->hello);
+    snprintf(request->address, sizeof request->address, "%s", address);
     opener->unanswered = 1;
-    gw_sim_mail_note(here, &knock->note,
+    gw_sim_mail_note(here, &request->note,
                      gw_sim_time(here) + gw_sim_latency(here, there));
 }
 
@@ -271,7 +271,7 @@ static enum gw_status dial(struct gw_transport *transport,
     if (end->process->dead)
         return GW_OK; /* nobody hears it */
     set_deadline(end);
-    knock_at(end, address, hello);
+    send_request(end, address, hello);
     return GW_OK;
 }
 

@@ -81,8 +81,8 @@ static void take(struct gw_sim_mail *mail)
     const struct gw_sim_letter *letter = mail->letter;
     for (size_t i = 0; i < mail->letters; i++) {
         if (i + AHEAD < mail->letters) {
-            gw_sim_link_fetch(letter[i + AHEAD].to);
-            gw_sim_fetch(letter[i + AHEAD].flight, sizeof *letter->flight);
+            gw_sim_link_prefetch(letter[i + AHEAD].to);
+            gw_sim_prefetch(letter[i + AHEAD].flight, sizeof *letter->flight);
         }
         gw_sim_link_enter(letter[i].to, letter[i].flight);
     }

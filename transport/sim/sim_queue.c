@@ -214,13 +214,13 @@ static struct gw_sim_event *first_near(struct gw_sim_queue *queue,
 
 /* ---- both ---- */
 
-void gw_sim_queue_look_ahead(const struct gw_sim_event *event)
+void gw_sim_queue_prefetch(const struct gw_sim_event *event)
 {
     const struct gw_heap_node *node = event->near ? event->node.next : NULL;
     for (int others = 1; node && others <= GW_SIM_AHEAD * STRIDE; others++) {
         const struct gw_sim_event *next = event_of(node);
-        if (next->nears && others % STRIDE == 0)
-            next->nears(next, others / STRIDE);
+        if (next->prefetch && others % STRIDE == 0)
+            next->prefetch(next, others / STRIDE);
         node = node->next;
     }
     __builtin_prefetch(node);

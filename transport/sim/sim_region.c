@@ -139,7 +139,7 @@ struct gw_sim_event *gw_sim_region_next(struct gw_sim_region *region,
         gw_sim_queue_first(&region->queue, region->now_us);
     if (!event || event->at_us > until_us)
         return NULL;
-    gw_sim_queue_look_ahead(event);
+    gw_sim_queue_prefetch(event);
     unschedule(region, event);
     region->now_us = event->at_us;
     return event;

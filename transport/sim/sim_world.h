@@ -14,7 +14,7 @@
    and what is about to be used is asked for. */
 #define GW_CACHE_LINE 64
 
-static inline void gw_sim_fetch(const void *memory, size_t bytes)
+static inline void gw_sim_prefetch(const void *memory, size_t bytes)
 {
     const char *at = memory;
     for (size_t line = 0; at && line < bytes; line += GW_CACHE_LINE)
@@ -42,7 +42,7 @@ struct gw_sim_event {
     void (*drop)(struct gw_sim_event *event); /* instead, or NULL: it is part
                                                  of something that stays */
     /* NULL, or: GW_SIM_AHEAD times before it happens, down to 1 */
-    void (*nears)(const struct gw_sim_event *event, int times);
+    void (*prefetch)(const struct gw_sim_event *event, int times);
     void *owner;
     struct gw_sim_event *next; /* among those that a paused process keeps */
     int scheduled;
@@ -78,7 +78,7 @@ struct gw_sim_turn {
     double (*begin)(struct gw_sim_turn *turn, double *from_us);
     /* As its port's event nears: asks for its own memory, then for what that
        points to. */
-    void (*nears)(const struct gw_sim_turn *turn, int times);
+    void (*prefetch)(const struct gw_sim_turn *turn, int times);
     void (*done)(struct gw_sim_turn *turn); /* it is through */
 };
 
@@ -93,10 +93,10 @@ struct gw_sim_port {
     double free_us;             /* when it is, or was */
 };
 
-enum gw_sim_way {
+enum gw_sim_direction {
     GW_SIM_OUT,
     GW_SIM_IN,
-    GW_SIM_WAYS
+    GW_SIM_DIRECTIONS
 };
 
 struct gw_sim_host {
@@ -106,7 +106,7 @@ struct gw_sim_host {
     uint64_t number;          /* from 1 on */
     uint64_t placed, draws;   /* so far */
     struct gw_sim_host_options options;
-    struct gw_sim_port port[GW_SIM_WAYS];
+    struct gw_sim_port port[GW_SIM_DIRECTIONS];
     struct gw_listener *listeners;
     unsigned ports;
     char name[64];
@@ -211,7 +211,7 @@ void gw_sim_queue_remove(struct gw_sim_queue *queue,
 struct gw_sim_event *gw_sim_queue_first(struct gw_sim_queue *queue,
                                         uint64_t now_us);
 /* Lets those that happen right after `event` ask for their memory. */
-void gw_sim_queue_look_ahead(const struct gw_sim_event *event);
+void gw_sim_queue_prefetch(const struct gw_sim_event *event);
 
 /* sim_region.c: now, at a host */
 static inline uint64_t gw_sim_time(const struct gw_sim_host *host)

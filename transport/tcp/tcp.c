@@ -127,7 +127,7 @@ static void on_check(uv_check_t *check)
     flush_dirty(check->data);
 }
 
-static const struct gw_life_ops life_ops;
+static const struct gw_connection_ops connection_ops;
 
 static enum gw_status open_tcp(struct gw_loop *loop,
                                const struct gw_transport_config *config,
@@ -148,7 +148,7 @@ static enum gw_status open_tcp(struct gw_loop *loop,
     tcp->base.loop = loop;
     tcp->late_last = &tcp->late;
     tcp->flush = (struct gw_task){.run = on_flush, .owner = tcp};
-    gw_lives_open(&tcp->lives, &tcp->base, &life_ops, config);
+    gw_connections_open(&tcp->connections, &tcp->base, &connection_ops, config);
     tcp->uv = &gw_uv_loop_of(loop)->uv;
     uv_prepare_init(tcp->uv, &tcp->before_poll);
     uv_check_init(tcp->uv, &tcp->after_poll);
@@ -182,7 +182,7 @@ static void close_tcp(struct gw_transport *transport)
     gw_loop_unpost(transport->loop, &tcp->flush);
     while (tcp->listeners)
         close_listener(tcp->listeners);
-    gw_lives_close(&tcp->lives);
+    gw_connections_close(&tcp->connections);
     uv_close((uv_handle_t *)&tcp->before_poll, on_own_handle_closed);
     uv_close((uv_handle_t *)&tcp->after_poll, on_own_handle_closed);
 }
@@ -196,7 +196,7 @@ struct gw_tcp_link *gw_tcp_link_new(struct gw_tcp *tcp)
         return NULL;
     link->tcp = tcp;
     link->fd = -1;
-    gw_life_begin(&link->life, &tcp->lives, &link->base);
+    gw_connection_begin(&link->connection, &tcp->connections, &link->base);
     tcp->handles++;
     return link;
 }
@@ -216,7 +216,7 @@ static void on_link_closed(uv_handle_t *handle)
 {
     struct gw_tcp_link *link = handle->data;
     link->poll_open = 0;
-    if (link->life.state == GW_LIFE_CLOSED) {
+    if (link->connection.state == GW_CONNECTION_CLOSED) {
         if (!link->resolving)
             free_link(link);
         return;
@@ -243,11 +243,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         link->events = 0;
         gw_tcp_watch(link);
     }
-    if (link->life.state == GW_LIFE_CONNECTING) {
+    if (link->connection.state == GW_CONNECTION_CONNECTING) {
         gw_tcp_connected(link);
         return;
     }
-    if (link->life.state == GW_LIFE_GREETING) {
+    if (link->connection.state == GW_CONNECTION_GREETING) {
         gw_tcp_greet(link);
         return;
     }
@@ -269,7 +269,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 void gw_tcp_watch(struct gw_tcp_link *link)
 {
     int events = UV_READABLE;
-    if (link->life.state == GW_LIFE_CONNECTING ||
+    if (link->connection.state == GW_CONNECTION_CONNECTING ||
         (link->base.up && link->out.blocked))
         events |= UV_WRITABLE;
     if (events == link->events)
@@ -316,7 +316,7 @@ void gw_tcp_release(struct gw_link *base)
         free_link(link);
 }
 
-static const struct gw_life_ops life_ops = {
+static const struct gw_connection_ops connection_ops = {
     .goes_on = gw_tcp_goes_on,
     .detach = detach,
     .release = gw_tcp_release,
@@ -324,7 +324,7 @@ static const struct gw_life_ops life_ops = {
 
 static void close_link(struct gw_link *base)
 {
-    gw_life_drop(&gw_tcp_link_of(base)->life);
+    gw_connection_drop(&gw_tcp_link_of(base)->connection);
 }
 
 static void kick(struct gw_link *base)
@@ -355,7 +355,7 @@ static enum gw_status dial(struct gw_transport *transport,
     link->base.local = gw_tcp_is_local(address);
     gw_hello_encode(hello, link->hello);
     link->index = hello->link;
-    gw_life_dial(&link->life, address, handler, owner, windows);
+    gw_connection_dial(&link->connection, address, handler, owner, windows);
     gw_tcp_dial(link);
     *link_p = &link->base;
     return GW_OK;
@@ -367,7 +367,7 @@ static void close_listener(struct gw_listener *base)
 {
     struct gw_tcp_listener *listener = gw_tcp_listener_of(base);
     gw_tcp_local_remove(&listener->file);
-    gw_door_close(&listener->door);
+    gw_socket_listener_close(&listener->socket);
 }
 
 static enum gw_status
@@ -414,28 +414,28 @@ static enum gw_status listen_tcp(struct gw_transport *transport,
     struct gw_tcp_listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
-    struct gw_door *door = &listener->door;
+    struct gw_socket_listener *polled = &listener->socket;
     enum gw_status status =
         gw_tcp_is_local(address)
-            ? gw_tcp_local_listen(address, BACKLOG, &door->fd, &listener->file,
-                                  error)
-            : bind_port(address, &door->fd, error);
+            ? gw_tcp_local_listen(address, BACKLOG, &polled->fd,
+                                  &listener->file, error)
+            : bind_port(address, &polled->fd, error);
     if (status != GW_OK)
         goto free_listener;
-    door->base.transport = transport;
-    door->base.acceptor = acceptor;
-    gw_tcp_name(door->fd, 0, door->base.address);
-    status =
-        gw_door_open(door, &tcp->listeners, gw_tcp_accept, handle_gone, error);
+    polled->base.transport = transport;
+    polled->base.acceptor = acceptor;
+    gw_tcp_name(polled->fd, 0, polled->base.address);
+    status = gw_socket_listener_open(polled, &tcp->listeners, gw_tcp_accept,
+                                     handle_gone, error);
     if (status != GW_OK)
         goto close_socket;
     tcp->handles++;
-    *listener_p = &door->base;
+    *listener_p = &polled->base;
     return GW_OK;
 
 close_socket:
     gw_tcp_local_remove(&listener->file);
-    close(door->fd);
+    close(polled->fd);
 free_listener:
     free(listener);
     return status;

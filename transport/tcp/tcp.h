@@ -22,9 +22,9 @@
 #include <uv.h>
 
 #include "transport/link/address.h"
-#include "transport/link/door.h"
+#include "transport/link/socket_listener.h"
 #include "transport/link/interface.h"
-#include "transport/link/life.h"
+#include "transport/link/connection.h"
 #include "transport/link/loop_uv.h"
 #include "transport/tcp/tcp_flight.h"
 #include "transport/link/transport.h"
@@ -78,7 +78,7 @@ struct gw_tcp_out {
 
 struct gw_tcp_link {
     struct gw_link base;
-    struct gw_life life;
+    struct gw_connection connection;
     struct gw_tcp *tcp;
     int fd;
     uv_poll_t poll;
@@ -107,7 +107,7 @@ struct gw_tcp_link {
 };
 
 struct gw_tcp_listener {
-    struct gw_door door;
+    struct gw_socket_listener socket;
     struct gw_tcp_file file;
 };
 
@@ -116,7 +116,7 @@ struct gw_tcp {
     uv_loop_t *uv;
     uv_prepare_t before_poll;
     uv_check_t after_poll;
-    struct gw_lives lives;
+    struct gw_connections connections;
     struct gw_tcp_link *dirty;
     struct gw_tcp_link *late, **late_last; /* for a turn, the first first */
     int took_turn;        /* a link, in the loop's turn that goes on */
@@ -134,7 +134,7 @@ static inline struct gw_tcp *gw_tcp_of(struct gw_transport *transport)
 static inline struct gw_tcp_listener *
 gw_tcp_listener_of(struct gw_listener *listener)
 {
-    return GW_CONTAINER(listener, struct gw_tcp_listener, door.base);
+    return GW_CONTAINER(listener, struct gw_tcp_listener, socket.base);
 }
 
 static inline struct gw_tcp_link *gw_tcp_link_of(struct gw_link *link)
@@ -145,7 +145,7 @@ static inline struct gw_tcp_link *gw_tcp_link_of(struct gw_link *link)
 static inline void
 gw_tcp_fail(struct gw_tcp_link *link, enum gw_status status, const char *why)
 {
-    gw_life_fail(&link->life, status, why);
+    gw_connection_fail(&link->connection, status, why);
 }
 
 /* tcp.c */
@@ -201,7 +201,7 @@ void gw_tcp_dial(struct gw_tcp_link *link);
 int gw_tcp_goes_on(struct gw_link *base); /* with the next address */
 void gw_tcp_connect(struct gw_tcp_link *link);
 void gw_tcp_connected(struct gw_tcp_link *link);
-void gw_tcp_accept(struct gw_door *door, int fd);
+void gw_tcp_accept(struct gw_socket_listener *listener, int fd);
 void gw_tcp_greet(struct gw_tcp_link *link);
 
 /* tcp_read.c and tcp_write.c */

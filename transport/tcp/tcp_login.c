@@ -22,7 +22,7 @@
 
 static void go_up(struct gw_tcp_link *link, const struct gw_reply *reply)
 {
-    gw_life_go_up(&link->life, reply);
+    gw_connection_go_up(&link->connection, reply);
     if (link->base.up)
         gw_tcp_watch(link);
 }
@@ -101,7 +101,7 @@ void gw_tcp_connect(struct gw_tcp_link *link)
         }
         if (gw_tcp_adopt(link, fd) != GW_OK)
             break;
-        gw_life_connect(&link->life);
+        gw_connection_connect(&link->connection);
         gw_tcp_watch(link);
         return;
     }
@@ -118,8 +118,8 @@ static int go_on(struct gw_tcp_link *link, int number)
         return 0;
     link->trying++;
     link->number = number;
-    link->life.state = GW_LIFE_RESOLVING;
-    gw_timer_stop(link->tcp->base.loop, &link->life.timer);
+    link->connection.state = GW_CONNECTION_RESOLVING;
+    gw_timer_stop(link->tcp->base.loop, &link->connection.timer);
     gw_tcp_let_go(link);
     return 1;
 }
@@ -142,7 +142,7 @@ static void resolve_done(struct gw_work *work)
 {
     struct gw_tcp_link *link = work->owner;
     link->resolving = 0;
-    if (link->life.state == GW_LIFE_CLOSED) {
+    if (link->connection.state == GW_CONNECTION_CLOSED) {
         gw_tcp_release(&link->base); /* dropped meanwhile */
         return;
     }
@@ -182,14 +182,14 @@ void gw_tcp_connected(struct gw_tcp_link *link)
         gw_tcp_fail(link, GW_ECLOSED, "closed before the login");
         return;
     }
-    link->life.state = GW_LIFE_GREETING;
+    link->connection.state = GW_CONNECTION_GREETING;
     gw_tcp_watch(link);
 }
 
 static void got_reply(struct gw_tcp_link *link)
 {
     struct gw_reply reply;
-    if (gw_life_got_reply(&link->life, link->greeting, &reply))
+    if (gw_connection_got_reply(&link->connection, link->greeting, &reply))
         go_up(link, &reply);
 }
 
@@ -199,8 +199,9 @@ static void got_hello(struct gw_tcp_link *link)
 {
     struct gw_reply reply;
     uint8_t bytes[GW_REPLY_BYTES];
-    enum gw_status status = gw_link_judge(
-        &link->base, link->life.listener->acceptor, link->greeting, &reply);
+    enum gw_status status =
+        gw_link_judge(&link->base, link->connection.listener->acceptor,
+                      link->greeting, &reply);
     if (status == GW_OK || reply.reason[0]) {
         gw_reply_encode(&reply, bytes);
         /* a socket that does not take it is broken: the first read says so */
@@ -210,13 +211,13 @@ static void got_hello(struct gw_tcp_link *link)
     if (status == GW_OK)
         go_up(link, NULL);
     else
-        gw_life_drop(&link->life);
+        gw_connection_drop(&link->connection);
 }
 
 /* Reads what is missing of the other side's greeting. */
 void gw_tcp_greet(struct gw_tcp_link *link)
 {
-    size_t wanted = link->life.listener ? GW_HELLO_BYTES : GW_REPLY_BYTES;
+    size_t wanted = link->connection.listener ? GW_HELLO_BYTES : GW_REPLY_BYTES;
     ssize_t got = recv(link->fd, link->greeting + link->greeting_bytes,
                        wanted - link->greeting_bytes, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
@@ -224,7 +225,7 @@ void gw_tcp_greet(struct gw_tcp_link *link)
     if (got <= 0) {
         gw_tcp_fail(link, GW_ECLOSED,
                     got < 0 ? strerror(errno)
-                    : link->life.listener
+                    : link->connection.listener
                         ? "closed before the login"
                         : "closed without an answer to the login");
         return;
@@ -232,7 +233,7 @@ void gw_tcp_greet(struct gw_tcp_link *link)
     link->greeting_bytes += (size_t)got;
     if (link->greeting_bytes < wanted)
         return;
-    if (link->life.listener)
+    if (link->connection.listener)
         got_hello(link);
     else
         got_reply(link);
@@ -247,20 +248,20 @@ static void refuse_user(struct gw_tcp *tcp, int fd)
     close(fd);
 }
 
-void gw_tcp_accept(struct gw_door *door, int fd)
+void gw_tcp_accept(struct gw_socket_listener *listener, int fd)
 {
-    struct gw_tcp *tcp = gw_tcp_of(door->base.transport);
-    int local = gw_tcp_listener_of(&door->base)->file.path[0] != '\0';
+    struct gw_tcp *tcp = gw_tcp_of(listener->base.transport);
+    int local = gw_tcp_listener_of(&listener->base)->file.path[0] != '\0';
     if (!local) {
         gw_socket_suit(fd);
     } else if (!gw_tcp_local_may(fd)) {
         refuse_user(tcp, fd);
         return;
     }
-    gw_lives_make_room(&tcp->lives);
+    gw_connections_make_room(&tcp->connections);
     struct gw_tcp_link *link = gw_tcp_link_new(tcp);
     if (!link) {
-        gw_listener_starves(&door->base, "no memory for a link");
+        gw_listener_starves(&listener->base, "no memory for a link");
         close(fd);
         return;
     }
@@ -268,9 +269,9 @@ void gw_tcp_accept(struct gw_door *door, int fd)
     if (!local)
         gw_tcp_flight_begin(&link->flight, fd);
     gw_tcp_name(fd, 1, link->base.remote);
-    gw_life_accept(&link->life, &door->base);
+    gw_connection_accept(&link->connection, &listener->base);
     if (gw_tcp_adopt(link, fd) != GW_OK) {
-        gw_life_drop(&link->life);
+        gw_connection_drop(&link->connection);
         return;
     }
     gw_tcp_watch(link);

@@ -12,23 +12,24 @@
  * line about a stranger that has none, or, if dropped, without a word.
  *
  * The transport has the way from an address to a socket or queue pair, what
- * goes over it, and the memory of links: three calls (gw_life_ops) tell it what
- * to do with that. All on the loop's thread; nothing here takes memory.
+ * goes over it, and the memory of links: three calls (gw_connection_ops) tell
+ * it what to do with that. All on the loop's thread; nothing here takes memory.
  */
-#ifndef GW_TRANSPORT_LIFE_H
-#define GW_TRANSPORT_LIFE_H
+#ifndef GW_TRANSPORT_CONNECTION_H
+#define GW_TRANSPORT_CONNECTION_H
 
 #include "transport/link/transport.h"
 
-enum gw_life_state {
-    GW_LIFE_RESOLVING,  /* opener: looking the name up */
-    GW_LIFE_CONNECTING, /* opener: on its way there */
-    GW_LIFE_GREETING,   /* opener: the reply is to come; acceptor: the hello */
-    GW_LIFE_UP,
-    GW_LIFE_CLOSED,
+enum gw_connection_state {
+    GW_CONNECTION_RESOLVING,  /* opener: looking the name up */
+    GW_CONNECTION_CONNECTING, /* opener: on its way there */
+    GW_CONNECTION_GREETING, /* opener: the reply is to come; acceptor: the hello
+                             */
+    GW_CONNECTION_UP,
+    GW_CONNECTION_CLOSED,
 };
 
-struct gw_life_ops {
+struct gw_connection_ops {
     /* The deadline has passed while connecting: 1, if it goes on elsewhere, or
        has failed with more words than are known here. */
     int (*goes_on)(struct gw_link *link);
@@ -43,13 +44,13 @@ struct gw_life_ops {
     void (*release)(struct gw_link *link);
 };
 
-struct gw_lives;
+struct gw_connections;
 
-struct gw_life {
-    struct gw_lives *of;
+struct gw_connection {
+    struct gw_connections *of;
     struct gw_link *link;
-    enum gw_life_state state;
-    struct gw_life *next, **back;
+    enum gw_connection_state state;
+    struct gw_connection *next, **back;
     struct gw_listener *listener; /* acceptor's side only */
     struct gw_timer timer;        /* of the login; then the transport's */
     int owned;                    /* somebody is to be told of its end */
@@ -57,54 +58,58 @@ struct gw_life {
 };
 
 /* A transport's. */
-struct gw_lives {
+struct gw_connections {
     struct gw_transport *transport;
-    const struct gw_life_ops *ops;
-    struct gw_life *newest;
+    const struct gw_connection_ops *ops;
+    struct gw_connection *newest;
     unsigned strangers; /* accepted links that have not logged in */
     uint32_t logins_max;
     uint64_t login_us;
 };
 
 /* `config`: NULL, or what it says of logins. */
-void gw_lives_open(struct gw_lives *lives,
-                   struct gw_transport *transport,
-                   const struct gw_life_ops *ops,
-                   const struct gw_transport_config *config);
+void gw_connections_open(struct gw_connections *connections,
+                         struct gw_transport *transport,
+                         const struct gw_connection_ops *ops,
+                         const struct gw_transport_config *config);
 
 /* Drops every link that is left. */
-void gw_lives_close(struct gw_lives *lives);
+void gw_connections_close(struct gw_connections *connections);
 
 /* Before a link is accepted: where all places are taken the oldest fails. */
-void gw_lives_make_room(struct gw_lives *lives);
+void gw_connections_make_room(struct gw_connections *connections);
 
 /* A new link, all zeros, stands in the list from now on; then exactly one of
    dial and accept, each of which starts the deadline, unless it is dropped. */
-void gw_life_begin(struct gw_life *life,
-                   struct gw_lives *of,
-                   struct gw_link *link);
-void gw_life_dial(struct gw_life *life,
-                  const char *address,
-                  const struct gw_link_handler *handler,
-                  void *owner,
-                  struct gw_windows *windows);
-void gw_life_accept(struct gw_life *life, struct gw_listener *listener);
+void gw_connection_begin(struct gw_connection *connection,
+                         struct gw_connections *of,
+                         struct gw_link *link);
+void gw_connection_dial(struct gw_connection *connection,
+                        const char *address,
+                        const struct gw_link_handler *handler,
+                        void *owner,
+                        struct gw_windows *windows);
+void gw_connection_accept(struct gw_connection *connection,
+                          struct gw_listener *listener);
 
 /* Opener: connects, with a deadline of its own for each address. */
-void gw_life_connect(struct gw_life *life);
+void gw_connection_connect(struct gw_connection *connection);
 
 /* Opener: takes the answer to the hello. 0: the link has failed. 1: it has its
    session, and may go up. */
-int gw_life_got_reply(struct gw_life *life,
-                      const uint8_t reply_bytes[GW_REPLY_BYTES],
-                      struct gw_reply *reply);
+int gw_connection_got_reply(struct gw_connection *connection,
+                            const uint8_t reply_bytes[GW_REPLY_BYTES],
+                            struct gw_reply *reply);
 
 /* Both: tells the owner, who may end it within this call. `reply`: see up. */
-void gw_life_go_up(struct gw_life *life, const struct gw_reply *reply);
+void gw_connection_go_up(struct gw_connection *connection,
+                         const struct gw_reply *reply);
 
 /* Both end the link, unless that has been done, and the transport has released
    it when they return. */
-void gw_life_fail(struct gw_life *life, enum gw_status status, const char *why);
-void gw_life_drop(struct gw_life *life);
+void gw_connection_fail(struct gw_connection *connection,
+                        enum gw_status status,
+                        const char *why);
+void gw_connection_drop(struct gw_connection *connection);
 
 #endif

@@ -58,10 +58,10 @@ static void
 dispatch(struct gw_shm_link *link, const uint8_t *bytes, size_t n, int fd)
 {
     uint32_t word = n >= GW_SHM_WORD_BYTES ? gw_get_u32(bytes) : 0;
-    int greeting = link->life.state == GW_LIFE_GREETING;
-    if (greeting && link->life.listener && word == GW_SHM_HELLO)
+    int greeting = link->connection.state == GW_CONNECTION_GREETING;
+    if (greeting && link->connection.listener && word == GW_SHM_HELLO)
         gw_shm_got_hello(link, bytes, n, fd);
-    else if (greeting && !link->life.listener && word == GW_SHM_REPLY)
+    else if (greeting && !link->connection.listener && word == GW_SHM_REPLY)
         gw_shm_got_reply(link, bytes, n);
     else if (link->base.up && word == GW_SHM_GRANT)
         gw_shm_got_grant(link, bytes, n, fd);
@@ -74,7 +74,7 @@ dispatch(struct gw_shm_link *link, const uint8_t *bytes, size_t n, int fd)
 }
 
 /* Returns whether there may be more. */
-static int hear_one(struct gw_shm_link *link)
+static int receive_one(struct gw_shm_link *link)
 {
     uint8_t bytes[GW_SHM_WORDS_BYTES];
     union gw_shm_control control;
@@ -102,18 +102,18 @@ static int hear_one(struct gw_shm_link *link)
         dispatch(link, bytes, (size_t)got, fd);
     if (fd >= 0)
         close(fd);
-    return link->life.state == GW_LIFE_GREETING || link->base.up;
+    return link->connection.state == GW_CONNECTION_GREETING || link->base.up;
 }
 
-void gw_shm_hear(struct gw_shm_link *link)
+void gw_shm_socket_receive(struct gw_shm_link *link)
 {
-    for (int i = 0; i < TURN && hear_one(link); i++)
+    for (int i = 0; i < TURN && receive_one(link); i++)
         continue;
     if (!link->ended)
         return;
-    if (link->life.state == GW_LIFE_GREETING)
+    if (link->connection.state == GW_CONNECTION_GREETING)
         gw_shm_fail(link, GW_ECLOSED,
-                    link->life.listener
+                    link->connection.listener
                         ? "closed before the login"
                         : "closed without an answer to the login");
     else

@@ -1,4 +1,4 @@
-/* transport/link/loop_uv_look: who is looked at, and what must not wait for it.
+/* transport/link/loop_uv_poll: who is looked at, and what must not wait for it.
  */
 #include "config.h"
 
@@ -13,31 +13,31 @@
 
 /* One that nothing ever comes to, unless it is told to. */
 struct watched {
-    struct gw_looker looker;
+    struct gw_poller poller;
     struct gw_loop *loop;
     struct gw_timer timer;
     struct gw_task task;
-    int looks, arms, comes;
-    int looks_before; /* when the task was posted */
+    int polls, arms, comes;
+    int polls_before; /* when the task was posted */
     int late;         /* something comes just before it is armed, unheard: */
     uint64_t came_us, seen_us; /* when that was, and when it was looked at */
 };
 
-static int look(struct gw_looker *looker, uint64_t now_us)
+static int poll_watched(struct gw_poller *poller, uint64_t now_us)
 {
-    struct watched *watched = GW_CONTAINER(looker, struct watched, looker);
+    struct watched *watched = GW_CONTAINER(poller, struct watched, poller);
     int came = watched->comes;
     (void)now_us;
-    watched->looks++;
+    watched->polls++;
     watched->comes = 0;
     if (came)
         watched->seen_us = gw_loop_now(watched->loop);
     return came;
 }
 
-static void arm(struct gw_looker *looker)
+static void arm(struct gw_poller *poller)
 {
-    struct watched *watched = GW_CONTAINER(looker, struct watched, looker);
+    struct watched *watched = GW_CONTAINER(poller, struct watched, poller);
     watched->arms++;
     if (watched->late)
         watched->came_us = gw_loop_now(watched->loop);
@@ -54,37 +54,37 @@ static void on_task(struct gw_task *task)
 static void on_timer(struct gw_timer *timer)
 {
     struct watched *watched = timer->owner;
-    watched->looks_before = watched->looks;
+    watched->polls_before = watched->polls;
     gw_loop_post(watched->loop, &watched->task);
 }
 
 static void watched_open(struct watched *watched)
 {
     struct gw_error error;
-    *watched = (struct watched){.looker = {.look = look, .arm = arm}};
+    *watched = (struct watched){.poller = {.poll = poll_watched, .arm = arm}};
     assert_int_equal(gw_loop_open_uv(&watched->loop, &error), GW_OK);
     watched->timer = (struct gw_timer){.fire = on_timer, .owner = watched};
     watched->task = (struct gw_task){.run = on_task, .owner = watched};
-    gw_uv_look_begin(watched->loop, &watched->looker);
+    gw_uv_poller_add(watched->loop, &watched->poller);
 }
 
 static void watched_close(struct watched *watched)
 {
-    gw_uv_look_end(watched->loop, &watched->looker);
+    gw_uv_poller_remove(watched->loop, &watched->poller);
     gw_loop_close(watched->loop);
 }
 
 /* One that is busy is looked at all the time, but for what is due. */
-static void a_task_does_not_wait_for_lookers(void **state)
+static void a_task_does_not_wait_for_pollers(void **state)
 {
     (void)state;
     struct watched watched;
     watched_open(&watched);
-    watched.looker.busy = 1;
+    watched.poller.busy = 1;
     gw_timer_start(watched.loop, &watched.timer, 5000);
     gw_loop_run(watched.loop);
-    assert_true(watched.looks_before > 20);
-    assert_in_range(watched.looks - watched.looks_before, 1, 4);
+    assert_true(watched.polls_before > 20);
+    assert_in_range(watched.polls - watched.polls_before, 1, 4);
     assert_int_equal(watched.arms, 0);
     watched_close(&watched);
 }
@@ -95,11 +95,11 @@ static void an_idle_loop_sleeps(void **state)
     (void)state;
     struct watched watched;
     watched_open(&watched);
-    watched.looker.waits = 1;
+    watched.poller.waits = 1;
     gw_timer_start(watched.loop, &watched.timer, 50000);
     gw_loop_run(watched.loop);
     assert_true(watched.arms > 0);
-    assert_in_range(watched.looks, 2, 20);
+    assert_in_range(watched.polls, 2, 20);
     watched_close(&watched);
 }
 
@@ -124,10 +124,10 @@ static void what_comes_is_followed(void **state)
     (void)state;
     struct watched watched;
     watched_open(&watched);
-    watched.looker.waits = watched.comes = 1;
+    watched.poller.waits = watched.comes = 1;
     gw_timer_start(watched.loop, &watched.timer, 20000);
     gw_loop_run(watched.loop);
-    assert_true(watched.looks > 20);
+    assert_true(watched.polls > 20);
     assert_true(watched.arms > 0);
     watched_close(&watched);
 }
@@ -138,10 +138,10 @@ static void an_ended_one_is_left_alone(void **state)
     (void)state;
     struct watched watched;
     watched_open(&watched);
-    gw_uv_look_end(watched.loop, &watched.looker);
+    gw_uv_poller_remove(watched.loop, &watched.poller);
     gw_timer_start(watched.loop, &watched.timer, 1000);
     gw_loop_run(watched.loop);
-    assert_int_equal(watched.looks, 0);
+    assert_int_equal(watched.polls, 0);
     watched_close(&watched);
 }
 
@@ -175,11 +175,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_turn_ends_with_a_timer),
-        cmocka_unit_test(a_task_does_not_wait_for_lookers),
+        cmocka_unit_test(a_task_does_not_wait_for_pollers),
         cmocka_unit_test(an_idle_loop_sleeps),
         cmocka_unit_test(what_comes_while_it_is_armed_is_seen),
         cmocka_unit_test(what_comes_is_followed),
         cmocka_unit_test(an_ended_one_is_left_alone),
     };
-    return cmocka_run_group_tests_name("looker", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("poller", tests, NULL, NULL);
 }

@@ -1,0 +1,206 @@
+/*
+ * Who cannot be told by a descriptor of what comes, or would be told too late,
+ * is looked at: before the loop would sleep, and where messages come one soon
+ * after the other, for a while again and again, since to be woken takes longer
+ * than many of them. How long is learnt: a wait that was in vain halves it, one
+ * that was too short by little doubles it. Then the pollers are armed, and
+ * something wakes the loop.
+ *
+ *   prepare   look (and look), or arm        then libuv sleeps, or not
+ *   check     look
+ *
+ * A caller that waits for the loop looks first and turns libuv now and then.
+ */
+#include "config.h"
+
+#include "transport/link/loop_uv.h"
+
+#include <stdatomic.h>
+
+#define SPIN_MOST_US  100
+#define SPIN_LEAST_US 5
+
+/* So long, before libuv looks at everything else. */
+#define POLL_US 200
+
+static struct gw_uv_loop *loop_of(struct gw_uv_polling *polling)
+{
+    return GW_CONTAINER(polling, struct gw_uv_loop, polling);
+}
+
+static void do_not_sleep(uv_idle_t *spin)
+{
+    (void)spin;
+}
+
+void gw_uv_poll_soon(struct gw_loop *loop)
+{
+    uv_idle_start(&gw_uv_loop_of(loop)->polling.spin, do_not_sleep);
+}
+
+/* What has come, to all of them. One of them may go in between. */
+static int poll_once(struct gw_uv_polling *polling, uint64_t now)
+{
+    struct gw_poller *next;
+    int n = 0;
+    for (struct gw_poller *one = polling->first; one; one = next) {
+        next = one->next;
+        n += one->poll(one, now);
+    }
+    return n;
+}
+
+/* The next message came: soon after the loop had armed, to sleep? */
+static void has_seen(struct gw_uv_polling *polling, uint64_t now)
+{
+    polling->seen_us = now;
+    if (polling->armed_us && now - polling->armed_us < SPIN_MOST_US)
+        polling->spin_us = polling->spin_us * 2 < SPIN_MOST_US
+                               ? polling->spin_us * 2
+                               : SPIN_MOST_US;
+    polling->armed_us = 0;
+}
+
+static void arm(struct gw_uv_polling *polling, uint64_t now)
+{
+    if (!polling->armed_us && polling->seen_us)
+        polling->spin_us = polling->spin_us / 2 > SPIN_LEAST_US
+                               ? polling->spin_us / 2
+                               : SPIN_LEAST_US;
+    polling->armed_us = now;
+    for (struct gw_poller *one = polling->first; one; one = one->next)
+        one->arm(one);
+}
+
+/* Whether it is worth while to look again, and not to sleep. */
+static int is_busy(const struct gw_uv_polling *polling, uint64_t now)
+{
+    int waits = 0;
+    for (const struct gw_poller *one = polling->first; one; one = one->next) {
+        if (one->busy)
+            return 1;
+        waits |= one->waits;
+    }
+    return waits && now < polling->seen_us + polling->spin_us;
+}
+
+/* Looks until something has come, where that is soon, but not after `end`, nor
+   while a task waits. *now_p is kept up to date. */
+static int
+poll_until(struct gw_uv_polling *polling, uint64_t *now_p, uint64_t end)
+{
+    struct gw_uv_loop *self = loop_of(polling);
+    struct gw_loop *loop = &self->base;
+    int n = poll_once(polling, *now_p);
+    while (n == 0 && *now_p < end && is_busy(polling, *now_p) &&
+           !atomic_load(&self->tasks_wait)) {
+        *now_p = gw_loop_now(loop);
+        n = poll_once(polling, *now_p);
+    }
+    if (n > 0) {
+        *now_p = gw_loop_now(loop); /* what has come may take its time */
+        has_seen(polling, *now_p);
+    }
+    return n;
+}
+
+/* Whether a caller has the loop, or somebody is waiting for it. */
+static int is_wanted(struct gw_uv_loop *self)
+{
+    return self->share.caller_drives ||
+           atomic_load(&self->share.caller_wants) ||
+           atomic_load(&self->tasks_wait);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct gw_uv_polling *polling = prepare->data;
+    struct gw_uv_loop *self = loop_of(polling);
+    gw_uv_turn_before_poll(self);
+    uint64_t now = self->turn.began_us, end = now + POLL_US;
+    int n;
+    /* a caller looks by himself, and wants what has come at once */
+    do
+        n = poll_until(polling, &now, is_wanted(self) ? now : end);
+    while (n > 0 && now < end && !is_wanted(self));
+    gw_uv_turn_worked(self, now);
+    if (n == 0 && !is_busy(polling, now)) {
+        arm(polling, now);
+        n = poll_once(polling, now); /* what came before that tells nobody */
+    }
+    if (n > 0 || is_busy(polling, now) || polling->fired)
+        gw_uv_poll_soon(&self->base);
+    else
+        uv_idle_stop(&polling->spin);
+    polling->fired = 0;
+}
+
+static void on_check(uv_check_t *check)
+{
+    struct gw_uv_polling *polling = check->data;
+    uint64_t now = gw_loop_now(&loop_of(polling)->base);
+    if (poll_once(polling, now) > 0)
+        has_seen(polling, now);
+}
+
+int gw_uv_poll_quickly(struct gw_uv_loop *self)
+{
+    struct gw_uv_polling *polling = &self->polling;
+    if (!polling->first)
+        return 0;
+    uint64_t now = gw_loop_now(&self->base);
+    if (now >= polling->turned_us + POLL_US || atomic_load(&self->tasks_wait)) {
+        polling->turned_us = now;
+        return 0;
+    }
+    gw_uv_turn_begin(self, now);
+    int n = poll_until(polling, &now, polling->turned_us + POLL_US);
+    gw_uv_turn_end(self, now);
+    if (n == 0)
+        polling->turned_us = now;
+    return n > 0;
+}
+
+void gw_uv_poller_add(struct gw_loop *loop, struct gw_poller *poller)
+{
+    struct gw_uv_polling *polling = &gw_uv_loop_of(loop)->polling;
+    if (!polling->first) {
+        uv_prepare_start(&polling->before, on_prepare);
+        uv_check_start(&polling->after, on_check);
+    }
+    poller->next = polling->first;
+    polling->first = poller;
+}
+
+void gw_uv_poller_remove(struct gw_loop *loop, struct gw_poller *poller)
+{
+    struct gw_uv_polling *polling = &gw_uv_loop_of(loop)->polling;
+    struct gw_poller **at = &polling->first;
+    while (*at && *at != poller)
+        at = &(*at)->next;
+    if (*at)
+        *at = poller->next;
+    if (polling->first)
+        return;
+    uv_prepare_stop(&polling->before);
+    uv_check_stop(&polling->after);
+    uv_idle_stop(&polling->spin);
+}
+
+void gw_uv_polling_open(struct gw_uv_loop *self)
+{
+    struct gw_uv_polling *polling = &self->polling;
+    uv_prepare_init(&self->uv, &polling->before);
+    uv_check_init(&self->uv, &polling->after);
+    uv_idle_init(&self->uv, &polling->spin);
+    polling->before.data = polling->after.data = polling;
+    polling->spin_us = SPIN_MOST_US;
+}
+
+void gw_uv_polling_close(struct gw_uv_loop *self)
+{
+    struct gw_uv_polling *polling = &self->polling;
+    uv_close((uv_handle_t *)&polling->before, NULL);
+    uv_close((uv_handle_t *)&polling->after, NULL);
+    uv_close((uv_handle_t *)&polling->spin, NULL);
+}
