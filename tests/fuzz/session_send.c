@@ -17,7 +17,7 @@ static void sender_up(struct gw_link *link, const struct gw_reply *reply)
     struct session_sender *sender = link->owner;
     (void)reply;
     sender->up = 1;
-    link->ops->show(link, sender->weights); /* if it is near */
+    link->ops->export(link, sender->weights); /* if it is near */
 }
 
 static void sender_down(struct gw_link *link, enum gw_status s, const char *why)

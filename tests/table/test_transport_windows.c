@@ -103,21 +103,21 @@ static void what_is_shown_is_seen(void **state)
         gw_window_open(&pair->a.windows, GW_FRAME_PARTS, shown, bytes, &window),
         GW_OK);
     int sees = ops->within_host; /* a world has these two on two hosts */
-    assert_int_equal(ops->show(pair->a.link, window),
+    assert_int_equal(ops->export(pair->a.link, window),
                      sees ? GW_OK : GW_EUNSUPPORTED);
     message(&sends[0], "look");
     gw_link_send(pair->a.link, &sends[0].send);
     struct messages wanted = {pair, 0, 1};
     world_run(&pair->world, have_frames, &wanted);
-    const uint8_t *seen = ops->see(pair->b.link, window, bytes);
+    const uint8_t *seen = ops->import(pair->b.link, window, bytes);
     assert_int_equal(seen != NULL, sees);
     if (sees) {
         assert_memory_equal(seen, shown, bytes);
         shown[17]++;
         assert_memory_equal(seen, shown, bytes);
-        assert_null(ops->see(pair->b.link, window, bytes + 1));
-        assert_null(ops->see(pair->b.link, window + 1, bytes));
-        assert_null(ops->see(pair->b.link, GW_WINDOW_NONE, 1));
+        assert_null(ops->import(pair->b.link, window, bytes + 1));
+        assert_null(ops->import(pair->b.link, window + 1, bytes));
+        assert_null(ops->import(pair->b.link, GW_WINDOW_NONE, 1));
     }
     free(sends);
     pair_close(pair);

@@ -52,7 +52,7 @@ static void by_who_shows_it_memory(void **state)
     struct shm_peer peer;
     login(&victim, &peer);
     say_all_and_end(&peer, &victim);
-    assert_int_equal(gw_shm_show(victim.link, victim.window), GW_ECLOSED);
+    assert_int_equal(gw_shm_export(victim.link, victim.window), GW_ECLOSED);
     all_is_heard(&victim, &peer);
 }
 

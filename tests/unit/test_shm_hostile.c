@@ -532,7 +532,7 @@ static void bad_shows_close_the_link(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct shm_peer peer;
         let_in(&victim, &peer);
-        end_by(&victim, &peer, GW_SHM_SHOW, &bad[i]);
+        end_by(&victim, &peer, GW_SHM_EXPORT, &bad[i]);
         shm_peer_close(&peer);
     }
     world_settle(&victim.world, 2000);

@@ -151,14 +151,16 @@ void gw_transport_take_nothing_back(struct gw_transport *transport, void *base)
     (void)transport, (void)base;
 }
 
-enum gw_status gw_transport_shows_nothing(struct gw_link *link, uint32_t window)
+enum gw_status gw_transport_exports_nothing(struct gw_link *link,
+                                            uint32_t window)
 {
     (void)link, (void)window;
     return GW_EUNSUPPORTED;
 }
 
-const void *
-gw_transport_sees_nothing(struct gw_link *link, uint32_t window, size_t bytes)
+const void *gw_transport_imports_nothing(struct gw_link *link,
+                                         uint32_t window,
+                                         size_t bytes)
 {
     (void)link, (void)window, (void)bytes;
     return NULL;

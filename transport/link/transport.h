@@ -217,8 +217,8 @@ struct gw_transport_ops {
      * cannot show any. What is seen changes under the reader's eyes when the
      * peer changes it.
      */
-    enum gw_status (*show)(struct gw_link *link, uint32_t window);
-    const void *(*see)(struct gw_link *link, uint32_t window, size_t bytes);
+    enum gw_status (*export)(struct gw_link *link, uint32_t window);
+    const void *(*import)(struct gw_link *link, uint32_t window, size_t bytes);
 
     /*
      * Whether payloads may come from memory of that kind, and windows lie in
@@ -344,10 +344,11 @@ void gw_transport_lend_nothing(struct gw_transport *transport,
 void gw_transport_take_nothing_back(struct gw_transport *transport, void *base);
 
 /* For transports between hosts: nobody sees another's memory. */
-enum gw_status gw_transport_shows_nothing(struct gw_link *link,
-                                          uint32_t window);
-const void *
-gw_transport_sees_nothing(struct gw_link *link, uint32_t window, size_t bytes);
+enum gw_status gw_transport_exports_nothing(struct gw_link *link,
+                                            uint32_t window);
+const void *gw_transport_imports_nothing(struct gw_link *link,
+                                         uint32_t window,
+                                         size_t bytes);
 
 /* For transports that move bytes by this process's code, or the kernel's. */
 enum gw_status gw_transport_takes_host(struct gw_transport *transport,

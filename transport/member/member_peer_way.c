@@ -183,7 +183,7 @@ gw_peer_show(struct gw_peer *peer, unsigned link, uint32_t window)
     if (!gw_peer_is_up(peer, link))
         return GW_ECLOSED;
     struct gw_link *to = peer->link[link].link;
-    return to->ops->show(to, window);
+    return to->ops->export(to, window);
 }
 
 const void *gw_peer_see(const struct gw_peer *peer,
@@ -194,7 +194,7 @@ const void *gw_peer_see(const struct gw_peer *peer,
     if (!gw_peer_is_up(peer, link))
         return NULL;
     struct gw_link *to = peer->link[link].link;
-    return to->ops->see(to, window, bytes);
+    return to->ops->import(to, window, bytes);
 }
 
 int gw_peer_is_within_host(const struct gw_peer *peer, unsigned link)

@@ -257,7 +257,7 @@ const struct gw_transport_ops gw_rdma_transport = {
     .close_link = close_link,
     .lend = lend,
     .take_back = take_back,
-    .show = gw_transport_shows_nothing,
-    .see = gw_transport_sees_nothing,
+    .export = gw_transport_exports_nothing,
+    .import = gw_transport_imports_nothing,
     .takes = gw_rdma_takes,
 };

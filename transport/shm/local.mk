@@ -1,6 +1,7 @@
 libtransport_a_SOURCES += \
 	%D%/shm.c \
 	%D%/shm.h \
+	%D%/shm_export.c \
 	%D%/shm_host.c \
 	%D%/shm_link.c \
 	%D%/shm_login.c \
@@ -8,7 +9,6 @@ libtransport_a_SOURCES += \
 	%D%/shm_poll.c \
 	%D%/shm_read.c \
 	%D%/shm_receive.c \
-	%D%/shm_show.c \
 	%D%/shm_socket.c \
 	%D%/shm_write.c
 EXTRA_DIST += %D%/README.md

@@ -206,7 +206,7 @@ const struct gw_transport_ops gw_shm_transport = {
     .close_link = close_link,
     .lend = lend,
     .take_back = take_back,
-    .show = gw_shm_show,
-    .see = gw_shm_see,
+    .export = gw_shm_export,
+    .import = gw_shm_import,
     .takes = gw_transport_takes_host,
 };

@@ -3,17 +3,17 @@
  * of the host's network namespace, by which the two have met, and memory that
  * both have mapped, through which everything goes:
  *
- *   shm.c         the table, dials and listeners
- *   shm_receive.c    messages that arrive over the socket
- *   shm_host.c    identity of a host, and addresses in it
- *   shm_link.c    making, closing and freeing links; the fence
- *   shm_login.c   from an address to a link that is up
- *   shm_memory.c  the link's memory, and windows that the sender writes itself
- *   shm_poll.c    polling of the queues by the loop
- *   shm_read.c    frames in
- *   shm_show.c    windows that the peer reads in place
- *   shm_socket.c  messages sent over the socket: descriptors, wake-ups
- *   shm_write.c   frames out
+ *   shm.c          the table, dials and listeners
+ *   shm_export.c   windows that the peer reads in place
+ *   shm_host.c     identity of a host, and addresses in it
+ *   shm_link.c     making, closing and freeing links; the fence
+ *   shm_login.c    from an address to a link that is up
+ *   shm_memory.c   the link's memory, and windows that the sender writes itself
+ *   shm_poll.c     polling of the queues by the loop
+ *   shm_read.c     frames in
+ *   shm_receive.c  messages that arrive over the socket
+ *   shm_socket.c   messages sent over the socket: descriptors, wake-ups
+ *   shm_write.c    frames out
  *
  * The memory has two queues, one for each direction (docs/PROTOCOL.md, "Links
  * in shared memory"): entries, each with a frame's header or what the link
@@ -112,7 +112,7 @@ enum gw_shm_word {
     GW_SHM_REPLY = 1,          /* reply */
     GW_SHM_WAKE = 2,
     GW_SHM_GRANT = 3, /* window 4, offset 8, bytes 8; with its memory, or not */
-    GW_SHM_SHOW = 4,  /* the same, with its memory: to be read by the peer */
+    GW_SHM_EXPORT = 4, /* the same, with its memory: to be read by the peer */
 };
 
 #define GW_SHM_WORD_BYTES  4
@@ -162,7 +162,7 @@ struct gw_shm_in {
     struct gw_shm_granted granted[GW_WINDOWS_MAX];
     struct gw_window_watch watch;
     int watching;
-    struct gw_shm_target seen[GW_WINDOWS_MAX]; /* that the peer has shown */
+    struct gw_shm_target imported[GW_WINDOWS_MAX]; /* that the peer has shown */
 };
 
 struct gw_shm_out {
@@ -333,15 +333,15 @@ void gw_shm_got_grant(struct gw_shm_link *link,
                       size_t n,
                       int fd);
 
-/* ---- shm_show.c ---- */
+/* ---- shm_export.c ---- */
 
 /* What the peer may read of us, and we of it: see struct gw_transport_ops. */
-enum gw_status gw_shm_show(struct gw_link *base, uint32_t window);
-const void *gw_shm_see(struct gw_link *base, uint32_t window, size_t bytes);
-void gw_shm_got_show(struct gw_shm_link *link,
-                     const uint8_t *bytes,
-                     size_t n,
-                     int fd);
+enum gw_status gw_shm_export(struct gw_link *base, uint32_t window);
+const void *gw_shm_import(struct gw_link *base, uint32_t window, size_t bytes);
+void gw_shm_got_export(struct gw_shm_link *link,
+                       const uint8_t *bytes,
+                       size_t n,
+                       int fd);
 
 /* ---- shm_socket.c ---- */
 

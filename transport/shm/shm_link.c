@@ -34,7 +34,7 @@ static void free_link(struct gw_shm_link *link)
     for (uint32_t i = 0; i < GW_WINDOWS_MAX; i++)
         gw_shm_target_close(shm, &link->out.window[i]);
     for (uint32_t i = 0; i < GW_WINDOWS_MAX; i++)
-        gw_shm_target_close(shm, &link->in.seen[i]);
+        gw_shm_target_close(shm, &link->in.imported[i]);
     gw_shm_area_drop(link);
     free(link->in.message);
     free(link);

@@ -65,8 +65,8 @@ dispatch(struct gw_shm_link *link, const uint8_t *bytes, size_t n, int fd)
         gw_shm_got_reply(link, bytes, n);
     else if (link->base.up && word == GW_SHM_GRANT)
         gw_shm_got_grant(link, bytes, n, fd);
-    else if (link->base.up && word == GW_SHM_SHOW)
-        gw_shm_got_show(link, bytes, n, fd);
+    else if (link->base.up && word == GW_SHM_EXPORT)
+        gw_shm_got_export(link, bytes, n, fd);
     else if (word != GW_SHM_WAKE || n != GW_SHM_WORD_BYTES || fd >= 0 ||
              greeting)
         gw_shm_fail(link, GW_EPROTO,

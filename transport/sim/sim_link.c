@@ -312,7 +312,7 @@ void gw_sim_fail_dials(struct gw_sim_process *process)
 
 /* ---- what is read where it lies ---- */
 
-enum gw_status gw_sim_link_show(struct gw_link *base, uint32_t id)
+enum gw_status gw_sim_link_export(struct gw_link *base, uint32_t id)
 {
     struct gw_sim_link *end = gw_sim_link_of(base);
     if (id == GW_WINDOW_NONE ||
@@ -320,15 +320,15 @@ enum gw_status gw_sim_link_show(struct gw_link *base, uint32_t id)
         return GW_EINVAL;
     if (end->abroad)
         return GW_EUNSUPPORTED;
-    end->shown[id % GW_WINDOWS_MAX] = id;
+    end->exported[id % GW_WINDOWS_MAX] = id;
     return GW_OK;
 }
 
-const void *gw_sim_link_see(struct gw_link *base, uint32_t id, size_t bytes)
+const void *gw_sim_link_import(struct gw_link *base, uint32_t id, size_t bytes)
 {
     const struct gw_sim_link *end = gw_sim_link_of(base);
     if (!end->peer || end->abroad || end->peer->closed ||
-        id == GW_WINDOW_NONE || end->peer->shown[id % GW_WINDOWS_MAX] != id)
+        id == GW_WINDOW_NONE || end->peer->exported[id % GW_WINDOWS_MAX] != id)
         return NULL;
     const struct gw_window *window =
         &end->peer->base.windows->window[id % GW_WINDOWS_MAX];

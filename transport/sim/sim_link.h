@@ -54,8 +54,8 @@ struct gw_sim_link {
     int unanswered; /* opener: whoever hears the answer looks for this end */
     int owed;       /* the peer's last word */
     int released;   /* closed, and nothing here holds it any more */
-    uint64_t answered_us;           /* acceptor: when its answer is there */
-    uint32_t shown[GW_WINDOWS_MAX]; /* that the peer may read */
+    uint64_t answered_us;              /* acceptor: when its answer is there */
+    uint32_t exported[GW_WINDOWS_MAX]; /* that the peer may read */
     struct gw_sim_link *sibling, **sibling_back; /* in process->links */
     struct gw_sim_event line;                    /* the line is free again */
     struct gw_sim_event takes;                   /* what was kept */
@@ -98,9 +98,9 @@ void gw_sim_link_join(struct gw_sim_link *end,
 void gw_sim_link_detach(struct gw_sim_link *end);
 
 /* See struct gw_transport_ops. */
-enum gw_status gw_sim_link_show(struct gw_link *base, uint32_t window);
+enum gw_status gw_sim_link_export(struct gw_link *base, uint32_t window);
 const void *
-gw_sim_link_see(struct gw_link *base, uint32_t window, size_t bytes);
+gw_sim_link_import(struct gw_link *base, uint32_t window, size_t bytes);
 
 /* Frees a detached end once the callbacks that may hold it have returned, and
    whatever was sent to it has come. */

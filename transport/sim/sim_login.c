@@ -363,7 +363,7 @@ const struct gw_transport_ops gw_sim_transport = {
     .close_link = gw_sim_link_close,
     .lend = gw_transport_lend_nothing,
     .take_back = gw_transport_take_nothing_back,
-    .show = gw_sim_link_show,
-    .see = gw_sim_link_see,
+    .export = gw_sim_link_export,
+    .import = gw_sim_link_import,
     .takes = gw_transport_takes_host,
 };

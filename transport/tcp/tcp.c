@@ -457,7 +457,7 @@ const struct gw_transport_ops gw_tcp_transport = {
     .close_link = close_link,
     .lend = gw_transport_lend_nothing,
     .take_back = gw_transport_take_nothing_back,
-    .show = gw_transport_shows_nothing,
-    .see = gw_transport_sees_nothing,
+    .export = gw_transport_exports_nothing,
+    .import = gw_transport_imports_nothing,
     .takes = gw_transport_takes_host,
 };

@@ -4,7 +4,7 @@
 
 #include "transport/shm/shm.h"
 
-enum gw_status gw_shm_show(struct gw_link *base, uint32_t id)
+enum gw_status gw_shm_export(struct gw_link *base, uint32_t id)
 {
     struct gw_shm_link *link = gw_shm_link_of(base);
     const struct gw_window *window =
@@ -16,7 +16,7 @@ enum gw_status gw_shm_show(struct gw_link *base, uint32_t id)
         gw_lent_at(link->shm->lent, window->base, window->bytes);
     if (!lent)
         return GW_EUNSUPPORTED;
-    gw_put_u32(bytes, GW_SHM_SHOW);
+    gw_put_u32(bytes, GW_SHM_EXPORT);
     gw_put_u32(bytes + 4, id);
     gw_put_u64(bytes + 8, (uint64_t)(window->base - (uint8_t *)lent->base));
     gw_put_u64(bytes + 16, window->bytes);
@@ -26,13 +26,14 @@ enum gw_status gw_shm_show(struct gw_link *base, uint32_t id)
     return GW_ECLOSED;
 }
 
-void gw_shm_got_show(struct gw_shm_link *link,
-                     const uint8_t *bytes,
-                     size_t n,
-                     int fd)
+void gw_shm_got_export(struct gw_shm_link *link,
+                       const uint8_t *bytes,
+                       size_t n,
+                       int fd)
 {
     uint32_t window = n == GW_SHM_GRANT_BYTES ? gw_get_u32(bytes + 4) : 0;
-    struct gw_shm_target *seen = &link->in.seen[window % GW_WINDOWS_MAX];
+    struct gw_shm_target *imported =
+        &link->in.imported[window % GW_WINDOWS_MAX];
     if (window == GW_WINDOW_NONE || fd < 0) {
         gw_shm_fail(link, GW_EPROTO, "shows nothing");
         return;
@@ -41,23 +42,25 @@ void gw_shm_got_show(struct gw_shm_link *link,
         gw_shm_fail(link, GW_EPROTO, "shows numbers that are not aligned");
         return;
     }
-    gw_shm_target_close(link->shm, seen);
-    if (!gw_shm_target_open(link->shm, seen, window, gw_get_u64(bytes + 8),
+    gw_shm_target_close(link->shm, imported);
+    if (!gw_shm_target_open(link->shm, imported, window, gw_get_u64(bytes + 8),
                             gw_get_u64(bytes + 16), fd))
         gw_shm_fail(link, GW_EPROTO, "shows memory that it could take away");
 }
 
 /* It was said over the socket before the frame was put into the queue, but that
    may have been looked at first. */
-const void *gw_shm_see(struct gw_link *base, uint32_t window, size_t bytes)
+const void *gw_shm_import(struct gw_link *base, uint32_t window, size_t bytes)
 {
     struct gw_shm_link *link = gw_shm_link_of(base);
-    const struct gw_shm_target *seen = &link->in.seen[window % GW_WINDOWS_MAX];
+    const struct gw_shm_target *imported =
+        &link->in.imported[window % GW_WINDOWS_MAX];
     if (window == GW_WINDOW_NONE)
         return NULL;
-    if (seen->window != window)
+    if (imported->window != window)
         gw_shm_socket_receive(link);
-    return link->base.up && seen->window == window && seen->bytes >= bytes
-               ? seen->base
+    return link->base.up && imported->window == window &&
+                   imported->bytes >= bytes
+               ? imported->base
                : NULL;
 }
