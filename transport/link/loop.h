@@ -1,10 +1,9 @@
 /*
- * The loop: everything a state machine may ask of the world besides its peers.
- * Time, timers, posted tasks, work on other threads with a completion, files,
- * random numbers. Two implementations behind one table: libuv with real time
- * (loop_uv.c) and the simulator's virtual time (sim_loop.c). Server,
- * coordinator and client use nothing else, which is why the same object code
- * runs in both.
+ * The loop: time, timers, posted tasks, work on other threads with a
+ * completion, files and random numbers. Two implementations behind one table:
+ * libuv with real time (loop_uv.c) and the simulator's virtual time
+ * (sim_loop.c). Server, coordinator and client ask the world for nothing else
+ * besides their peers, so the same object code runs in both.
  *
  * Thread: a loop is driven by one thread at a time, and all its callbacks run
  * there. Only gw_loop_post, gw_loop_now and the caller's side (below) may be
@@ -26,7 +25,7 @@ struct gw_loop;
 struct gw_log;
 struct gw_metrics;
 
-/* A timer, owned by whoever declared it; zero it and set `fire`. */
+/* A timer, owned by its declarer; zero it and set `fire`. */
 struct gw_timer {
     void (*fire)(struct gw_timer *timer);
     void *owner;
@@ -50,23 +49,23 @@ struct gw_work {
     void (*run)(struct gw_work *work);  /* elsewhere; touches its own data */
     void (*done)(struct gw_work *work); /* on the loop's thread */
     void *owner;
-    uint64_t model_us; /* how long the simulator lets it take */
-    int alone;         /* others are few at a time, and may wait for disks: it
-                          has a thread of its own */
+    uint64_t model_us; /* time that the simulator charges for it */
+    int alone; /* run on a thread of its own: the pool has few, which may wait
+                  for disks */
     /* the loop's */
     void *job;
 };
 
-/* Of a computation that is `of` in all: what lies between `from` and `to`. */
+/* One part of a computation: the interval from `from` to `to` of `of` units. */
 struct gw_computed {
-    uint64_t samples; /* of it all; 0: it is no part of a step */
+    uint64_t samples; /* of the whole computation; 0: it is no part of a step */
     uint64_t from, to, of;
 };
 
 struct gw_loop_ops {
     const char *name;
     uint64_t (*now_us)(struct gw_loop *loop);
-    /* When the turn that goes on began; see gw_loop_turn_is_over. */
+    /* Begin of the current turn; see gw_loop_turn_is_over. */
     uint64_t (*turn_began_us)(struct gw_loop *loop);
     void (*worked)(struct gw_loop *loop, uint64_t bytes);
     /* Tells the loop that its earliest timer may have changed. */
@@ -82,7 +81,7 @@ struct gw_loop_ops {
     void (*unshare)(struct gw_loop *loop);
     int (*thread)(struct gw_loop *loop, pthread_t *thread_p);
     void (*enter)(struct gw_loop *loop);
-    /* where `done` is given, what happens before it holds need not be told */
+    /* if `done` is given, events before it holds need not end the turn */
     void (*turn)(struct gw_loop *loop, int (*done)(void *owner), void *owner);
     void (*leave)(struct gw_loop *loop);
     void (*computed)(struct gw_loop *loop, const struct gw_computed *part);
@@ -90,24 +89,25 @@ struct gw_loop_ops {
     void (*close)(struct gw_loop *loop);
 };
 
-/* Somebody who has to be heard also while a turn lasts. Owned by who enters it.
- */
+/* A sender of heartbeats during long turns. Owned by the caller. */
 struct gw_pulse {
-    /* Within any callback of the loop: may send, and may call nobody. */
+    /* Runs within any callback of the loop: may send, and may call no handler.
+     */
     void (*beat)(struct gw_pulse *pulse, uint64_t now_us);
     /* the loop's */
     struct gw_pulse *next;
 };
 
-/* What every implementation begins with. */
+/* The begin of every implementation's struct. */
 struct gw_loop {
     const struct gw_loop_ops *ops;
     struct gw_heap timers;
     uint64_t timer_order;
     struct gw_pulse *pulses;
     struct gw_disk *disk;
-    struct gw_log *log;         /* may be NULL */
-    struct gw_metrics *metrics; /* of what runs on the loop; may be NULL */
+    struct gw_log *log; /* may be NULL */
+    struct gw_metrics
+        *metrics; /* counters for everything on the loop; may be NULL */
 };
 
 /* A loop on libuv and real time. GW_ENOMEM, GW_EIO. Free with gw_loop_close. */
@@ -128,23 +128,23 @@ void gw_timer_start(struct gw_loop *loop,
 void gw_timer_stop(struct gw_loop *loop, struct gw_timer *timer);
 
 /*
- * A turn is all that a loop does between two looks at its timers. While it
- * lasts no deadline is seen and nothing is read, so each has GW_TURN_US, in
- * which one piece of work more may begin: a chunk's sum and update, a frame.
- * Whoever has many of them on the loop (frames to read, chunks to look at) does
- * one, asks, and leaves the rest for another turn where this one is over: a
- * link that is still readable, a task that it posts. Asking also sends
- * heartbeats that are due. Costs a look at the clock.
+ * A turn is all that a loop does between two checks of its timers. During a
+ * turn no deadline is seen and nothing is read, so a turn has GW_TURN_US, in
+ * which one more piece of work may begin: a chunk's sum and update, a frame.
+ * Code with many pieces (frames to read, chunks to handle) does one, asks, and
+ * leaves the rest for another turn if this one is over: as a link that is still
+ * readable, or as a posted task. Asking also sends heartbeats that are due.
+ * Costs one read of the clock.
  */
 #define GW_TURN_US 5000
 int gw_loop_turn_is_over(struct gw_loop *loop);
-/* The same for who has just looked: `now_us` is of gw_loop_now. */
+/* The same with a time that was read just now: `now_us` is of gw_loop_now. */
 int gw_loop_turn_is_over_at(struct gw_loop *loop, uint64_t now_us);
 
-/* The second half of that alone, within a piece of work that may be long. */
+/* Sends heartbeats that are due, from within a long piece of work. */
 void gw_loop_pulse(struct gw_loop *loop);
 
-/* From now until the end `beat` is called there. */
+/* `beat` is called there until gw_loop_pulse_end. */
 void gw_loop_pulse_begin(struct gw_loop *loop, struct gw_pulse *pulse);
 void gw_loop_pulse_end(struct gw_loop *loop, struct gw_pulse *pulse);
 
@@ -166,7 +166,7 @@ void gw_loop_post(struct gw_loop *loop, struct gw_task *task);
 
 /*
  * After this `run` will not be called, so that the task may be freed; also for
- * one that is not queued. Also from within another task.
+ * a task that is not queued, and from within another task.
  */
 void gw_loop_unpost(struct gw_loop *loop, struct gw_task *task);
 
@@ -197,18 +197,16 @@ void gw_loop_stop(struct gw_loop *loop);
  * simulation: the simulator does) whenever the caller is away. gw_loop_enter
  * takes the loop from it, so that a waiting caller reads its sockets itself and
  * no thread is woken in between; between enter and leave the caller is the
- * loop's thread. gw_loop_turn handles what is there, waiting for the next event
- * if there is nothing; gw_loop_await does so until done(owner), which looks and
- * changes nothing but its owner; it may not be asked when no more has happened
- * than that a send has left. gw_loop_leave gives the loop back.
- * gw_loop_computed says, outside of the two, that a part of a computation is
- * done; the parts of one come in order, from 0 on, and it may be left before
- * its end. In simulation a part's time passes here, for it took none.
- * gw_loop_thread is the communication thread of a loop that is shared; 0: it
- * has none, as in simulation.
- * gw_loop_interrupt says, on the loop, that what the caller computes is not
- * needed any more: in simulation its time ends now; a real caller looks by
- * itself whether it is.
+ * loop's thread. gw_loop_turn handles pending events, waiting for the next one
+ * if there is none; gw_loop_await repeats this until done(owner), which has no
+ * side effects outside of its owner and need not be asked if only a send has
+ * left. gw_loop_leave gives the loop back. gw_loop_computed says, outside of
+ * the two, that a part of a computation is done; the parts come in order, from
+ * 0 on, and a computation may be abandoned before its end. In simulation the
+ * time of a part passes here. gw_loop_thread returns the communication thread
+ * of a shared loop; 0: it has none, as in simulation. gw_loop_interrupt says,
+ * on the loop, that the caller's computation is not needed any more: in
+ * simulation its time ends now; a real caller checks by itself.
  */
 enum gw_status gw_loop_share(struct gw_loop *loop, struct gw_error *error);
 void gw_loop_unshare(struct gw_loop *loop);

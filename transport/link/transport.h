@@ -1,8 +1,8 @@
 /*
- * Transports: how frames and their payloads get from one process to another.
- * A transport is an entry of gw_transports; tests/table runs the same cases on
- * each. It knows no gradient, no rank and no retry: it moves bytes, checks what
- * it can check, and reports.
+ * Transports carry frames and their payloads from one process to another. A
+ * transport is an entry of gw_transports; tests/table runs the same cases on
+ * each. It knows no gradient, no rank and no retry: it moves bytes, checks them
+ * as far as it can, and reports.
  *
  *   listen + judge          dial(hello)
  *        |                       |
@@ -11,9 +11,10 @@
  *      link  <== frames ==>    link        proto/wire
  *
  * The data plane is put with notification: a frame's payload goes straight into
- * a window (window.h) of the receiver, whose handler is called when the bytes
- * are there and their checksum has passed. Frames of one link arrive in the
- * order in which they were sent; links are independent of each other.
+ * a window (window.h) of the receiver, and the receiver's handler is called
+ * when the bytes are there and their checksum has passed. Frames of one link
+ * arrive in the order in which they were sent; links are independent of each
+ * other.
  *
  * Everything here runs on the loop's thread.
  */
@@ -35,7 +36,7 @@
 /* "host:port", "[v6]:port" or "unix:path", or a list of them, with its end. */
 #define GW_ADDRESS_MAX 192
 
-/* A list of addresses, of a member that is reached at several. */
+/* A list of the addresses at which a member is reached. */
 #define GW_ADDRESSES_MAX 512
 
 struct gw_link;
@@ -56,11 +57,11 @@ struct gw_send {
     void *owner;
     /* -------- the link's */
     struct gw_heap_node node;
-    uint64_t rank, order; /* priority and chunk; among equals */
+    uint64_t rank, order; /* priority and chunk; order among equals */
     int queued;
 };
 
-/* What happens on a link, told to whoever owns it. */
+/* Events of a link, delivered to its owner. */
 struct gw_link_handler {
     /* Login is done. `reply` is NULL on the acceptor's side. */
     void (*up)(struct gw_link *link, const struct gw_reply *reply);
@@ -74,12 +75,12 @@ struct gw_link_handler {
     /*
      * The link failed, or its dial did: every queued send has been given back
      * and `link` is gone after this call. Not called for gw_link_close.
-     * GW_EUNSUPPORTED: another one will fare no better.
+     * GW_EUNSUPPORTED: another link will fare no better.
      */
     void (*down)(struct gw_link *link, enum gw_status status, const char *why);
 };
 
-/* Decides who may have a link. */
+/* Decides on logins. */
 struct gw_acceptor {
     /*
      * GW_OK: has set link->handler, link->owner, link->windows and may fill in
@@ -90,13 +91,13 @@ struct gw_acceptor {
                             struct gw_link *link,
                             const struct gw_hello *hello,
                             struct gw_reply *reply);
-    /* Somebody could not be answered for want of memory of this process; NULL:
-       that is of no interest. */
+    /* A stranger could not be answered because this process lacks memory. May
+       be NULL. */
     void (*starves)(struct gw_acceptor *acceptor, const char *why);
     void *owner;
 };
 
-/* What every transport's link begins with. */
+/* The begin of every transport's link. */
 struct gw_link {
     const struct gw_transport_ops *ops;
     struct gw_transport *transport;
@@ -113,22 +114,22 @@ struct gw_link {
     char remote[GW_ADDRESS_MAX];
 };
 
-/* What every transport's listener begins with. */
+/* The begin of every transport's listener. */
 struct gw_listener {
     struct gw_transport *transport;
     struct gw_acceptor *acceptor;
-    struct gw_listener *next, **back; /* where its transport looks for it */
+    struct gw_listener *next, **back; /* in a list of its transport */
     char address[GW_ADDRESS_MAX];
 };
 
 struct gw_transport_config {
     const char *interface; /* names or addresses to bind and dial from, or "" */
-    const char *key;       /* that says so; NULL: cluster.interface */
+    const char *key;       /* name of the job key that set `interface`; NULL:
+                              cluster.interface */
     const char *host;      /* sim: the simulated host */
     uint32_t logins_max;   /* links that have not logged in, 0: 64 */
     uint64_t login_us;     /* time for a login, 0: 5 s */
-    int busy; /* shm, rdma: a thread that looks for what comes, never sleeping
-               */
+    int busy; /* shm, rdma: a thread polls all the time and never sleeps */
 };
 
 struct gw_transport_ops {
@@ -140,27 +141,27 @@ struct gw_transport_ops {
     /* GW_OK, or GW_EUNSUPPORTED with the reason in words. */
     enum gw_status (*probe)(char *why, size_t why_bytes);
 
-    /* Where processes of one host meet: a host to listen and to dial at, in
-       brackets if it is IPv6. GW_EUNSUPPORTED: none. */
+    /* A host for processes of one machine to listen at and to dial, in brackets
+       if it is IPv6. GW_EUNSUPPORTED: none. */
     enum gw_status (*meet)(char host[GW_ADDRESS_MAX], struct gw_error *error);
 
-    /* Whether an address can be one to dial from here: 0 for what only others
-       reach, which is no news. */
+    /* Non-zero if an address can be dialled from here; 0: only other hosts can
+       reach it, which is no failure. */
     int (*reaches)(const char *address);
 
     enum gw_status (*open)(struct gw_loop *loop,
                            const struct gw_transport_config *config,
                            struct gw_transport **transport_p,
                            struct gw_error *error);
-    /* Closes listeners and links that are left; frees it. */
+    /* Closes the remaining listeners and links; frees the transport. */
     void (*close)(struct gw_transport *transport);
 
     /*
      * Listens on `address`: "host:port", port 0 for any. tcp: or "unix:path", a
-     * file that is made for this user alone, in the place of one that a dead
-     * process left, and removed with the listener; whoever may write into its
-     * directory can take it away, which is the caller's to judge.
-     * GW_EADDRINUSE (says where), GW_EINVAL (address), GW_EIO.
+     * file that is made for this user alone, replaces the socket of a dead
+     * process, and is removed with the listener; any user who may write into
+     * its directory can take it away, which is for the caller to judge.
+     * GW_EADDRINUSE (names the address), GW_EINVAL (address), GW_EIO.
      */
     enum gw_status (*listen)(struct gw_transport *transport,
                              const char *address,
@@ -188,9 +189,9 @@ struct gw_transport_ops {
     void (*kick)(struct gw_link *link);
 
     /*
-     * A turn of the loop lasts: the peer of a link that is up is to hear of
-     * this process at once, over the heartbeat `beat` or by other means of the
-     * link. Calls nobody but beat->done. 0: it was not taken.
+     * The loop's turn is long: tells the peer of a link that is up at once that
+     * this process is alive, with the heartbeat `beat` or by other means of the
+     * link. Calls no callback but beat->done. 0: `beat` was not taken.
      */
     int (*pulse)(struct gw_link *link, struct gw_send *beat);
 
@@ -198,44 +199,45 @@ struct gw_transport_ops {
     void (*close_link)(struct gw_link *link);
 
     /*
-     * Memory that many payloads will come from, or windows lie in: who reaches
-     * it by other means than this process's code is told of it once, and not
-     * with each payload. Not a must: payloads may come from anywhere, and
-     * windows lie anywhere, of this process's own memory. It lasts until
-     * take_back, or the transport's close; at take_back no send from it is
-     * queued, and no window open in it. *memory is copied.
+     * Registers memory from which many payloads will be sent, or in which
+     * windows lie, so that a device or another process is given access once and
+     * not per payload. Optional: payloads may be sent from, and windows may lie
+     * in, any memory of this process. Registration lasts until take_back or the
+     * transport's close; at take_back no send from the memory is queued, and no
+     * window is open in it. *memory is copied.
      */
     void (*lend)(struct gw_transport *transport,
                  const struct gw_memory *memory);
     void (*take_back)(struct gw_transport *transport, void *base);
 
     /*
-     * Lets the peer read a window of ours where it lies, besides what its kind
-     * allows; and a window of the peer's, of so many bytes, that it has shown
-     * before it sent the last frame that came over this link. Both are for one
-     * link, and void when it is gone. NULL: it is not shown, or this transport
-     * cannot show any. What is seen changes under the reader's eyes when the
-     * peer changes it.
+     * export lets the peer read a window of ours in place, besides the writes
+     * that its kind allows. import returns a window of the peer, of so many
+     * bytes, which the peer has exported before it sent the last frame that
+     * came over this link. Both hold for one link and end with it. NULL: the
+     * window is not exported, or this transport cannot export any. Imported
+     * bytes change whenever the peer writes them.
      */
     enum gw_status (*export)(struct gw_link *link, uint32_t window);
     const void *(*import)(struct gw_link *link, uint32_t window, size_t bytes);
 
     /*
-     * Whether payloads may come from memory of that kind, and windows lie in
-     * it, without this process's code reading or writing them; asked by who has
-     * such memory, before the first window. Host and shared memory: always.
-     * GW_EUNSUPPORTED, with the reason in words: the owner keeps a mirror of
-     * the memory in host memory, pinned where its device copies faster from
-     * such; the mirror is what it lends, opens windows in and sends from, and
-     * it copies there before it sends, and from there when a frame has come.
-     * GW_OK: it lends the memory itself, with its kind and, for a GPU's, its
-     * dma-buf, before it opens a window there or sends from it; sends those
-     * payloads with GW_FLAG_NO_CRC, as the peer does that puts into such a
-     * window, for nobody here could compute a checksum; and chunks of at most
+     * Asks, before the first window, if payloads may be sent from memory of
+     * that kind, and windows may lie in it, without this process's code reading
+     * or writing it. Host and shared memory: always. GW_EUNSUPPORTED, with the
+     * reason in words: the owner keeps a mirror in host memory, pinned if its
+     * device copies faster to and from pinned memory. It lends the mirror,
+     * opens windows in it and sends from it; it copies to the mirror before it
+     * sends, and from the mirror when a frame has come. GW_OK: the owner lends
+     * the memory itself, with its kind and, for a GPU's, its dma-buf, before it
+     * opens a window there or sends from it. It sends those payloads with
+     * GW_FLAG_NO_CRC, and so does the peer for puts into the window, since no
+     * process can compute a checksum of them; chunks of at most
      * GW_SMALL_PUT_MAX bytes go through a mirror all the same. A device may
-     * find out later that it cannot: the link fails with GW_EAGAIN, for another
-     * one on the same way does, and from then on the answer is the other one.
-     * Of `memory` only its kind is looked at, and whether it has a descriptor.
+     * find out later that it cannot: the link fails with GW_EAGAIN, because
+     * another link on the same route works, and from then on the answer is
+     * GW_EUNSUPPORTED. Only the kind of `memory` is looked at, and if it has a
+     * descriptor.
      */
     enum gw_status (*takes)(struct gw_transport *transport,
                             const struct gw_memory *memory,
@@ -243,14 +245,14 @@ struct gw_transport_ops {
                             size_t why_bytes);
 };
 
-/* Puts of at most so many bytes may be copied by the processes at both ends. */
+/* Puts up to this size may be copied by the processes at both ends. */
 #define GW_SMALL_PUT_MAX 1024
 
-/* What every transport begins with. */
+/* The begin of every transport's struct. */
 struct gw_transport {
     const struct gw_transport_ops *ops;
     struct gw_loop *loop;
-    struct gw_log_limit limit; /* of lines that strangers provoke */
+    struct gw_log_limit limit; /* for log lines that strangers provoke */
 };
 
 /* Every transport of this build in order of preference, ended by NULL. */
@@ -266,20 +268,22 @@ const struct gw_transport_ops *gw_transport_find(const char *name,
 
 #define GW_WAYS_MAX 3
 
-/* What a member speaks: with the coordinator, and where tensors go. */
+/* The transports of a member: to the coordinator, and for tensors. */
 struct gw_ways {
     const struct gw_transport_ops *control;
-    const struct gw_transport_ops *data[GW_WAYS_MAX + 1]; /* the best first;
-                                                             ended by NULL */
-    const struct gw_transport_ops *node; /* between workers of one host that see
-                                            each other's memory; NULL: none */
+    const struct gw_transport_ops
+        *data[GW_WAYS_MAX + 1]; /* best first; ended by NULL */
+    const struct gw_transport_ops
+        *node; /* between workers of one host that import each other's windows;
+                  NULL: none */
 };
 
 /*
- * The ways of a job whose cluster.transport is `name`: everybody speaks tcp (or
- * sim) with the coordinator; tensors go over the transport that is named, or
- * with "auto" over every one that works here. `why`: what was chosen, and why
- * not the others. GW_EUNSUPPORTED: the one that is named does not work here.
+ * Chooses the routes of a job whose cluster.transport is `name`: every member
+ * speaks tcp (or sim) with the coordinator; tensors go over the named
+ * transport, or with "auto" over every transport that works here. `why`: the
+ * choice, and the reason against each other transport. GW_EUNSUPPORTED: the
+ * named transport does not work here.
  */
 enum gw_status gw_ways_find(const char *name,
                             struct gw_ways *ways_p,
@@ -287,9 +291,9 @@ enum gw_status gw_ways_find(const char *name,
                             size_t why_bytes,
                             struct gw_error *error);
 
-/* Memory for windows that others dial for over these, ended by NULL: where one
-   of them is for processes of one host, such as they can write by themselves.
- */
+/* The kind of memory for windows that peers reach over these transports, ended
+   by NULL: shared memory if one of them is for processes of one host, which
+   then write into the windows directly. */
 enum gw_memory_kind gw_ways_memory(const struct gw_transport_ops *const *data);
 
 /* Queues a frame. On a link that is not up: done(GW_ECLOSED) at once. */
@@ -309,13 +313,13 @@ struct gw_send *gw_link_first(const struct gw_link *link);
 
 /*
  * For transports: room for a message of so many bytes, which are at most
- * GW_MESSAGE_BYTES_MAX, in a buffer that grows and is the caller's to free.
- * What was in it stays. 0: no memory, and all is as before.
+ * GW_MESSAGE_BYTES_MAX, in a buffer that grows and is the caller's to free. Its
+ * content stays. 0: no memory, and nothing has changed.
  */
 int gw_message_room(uint8_t **message, size_t *room, size_t bytes);
 
-/* For transports: the checksum of a send's payload, if it is to have one and
-   has none; and its header with that. */
+/* For transports: computes the checksum of a send's payload, if it needs one
+   and has none; gw_send_seal encodes the header as well. */
 void gw_send_check(struct gw_send *send);
 void gw_send_seal(struct gw_send *send, uint8_t header[GW_FRAME_BYTES]);
 
@@ -332,18 +336,18 @@ enum gw_status gw_link_place(struct gw_link *link,
                              void **place_p,
                              const char **why_p);
 
-/* For transports between hosts: an address is one, wherever it leads. */
+/* For transports between hosts: any address can be dialled. */
 int gw_transport_reaches_all(const char *address);
 
 /* For transports that cannot send within a turn. */
 int gw_transport_pulses_nothing(struct gw_link *link, struct gw_send *beat);
 
-/* For transports whose payloads the kernel copies: nothing is to be done. */
+/* For transports whose payloads the kernel copies: nothing to do. */
 void gw_transport_lend_nothing(struct gw_transport *transport,
                                const struct gw_memory *memory);
 void gw_transport_take_nothing_back(struct gw_transport *transport, void *base);
 
-/* For transports between hosts: nobody sees another's memory. */
+/* For transports between hosts: no memory is shared. */
 enum gw_status gw_transport_exports_nothing(struct gw_link *link,
                                             uint32_t window);
 const void *gw_transport_imports_nothing(struct gw_link *link,
@@ -356,21 +360,21 @@ enum gw_status gw_transport_takes_host(struct gw_transport *transport,
                                        char *why,
                                        size_t why_bytes);
 
-/* For transports: a listener's place in a list, which begins with the newest,
-   and its address. */
+/* For transports: a listener's place in a list, newest first, and its address.
+ */
 void gw_listener_enter(struct gw_listener **list, struct gw_listener *listener);
 void gw_listener_leave(struct gw_listener *listener);
 const char *gw_listener_address(const struct gw_listener *listener);
 
-/* For transports: a stranger did not get a link; one line, as many as a person
-   can read. */
+/* For transports: a stranger was refused a link; logs a line, at a limited
+   rate. */
 void gw_transport_refused(struct gw_transport *transport,
                           const char *remote,
                           const char *why);
 
 /*
  * For transports: reads the answer to a hello. GW_OK: the link is up, with
- * reply->session. Otherwise *why says why it is not.
+ * reply->session. Otherwise *why has the reason.
  */
 enum gw_status gw_reply_judge(const uint8_t reply_bytes[GW_REPLY_BYTES],
                               struct gw_reply *reply,
@@ -386,11 +390,11 @@ enum gw_status gw_link_judge(struct gw_link *link,
                              const uint8_t hello_bytes[GW_HELLO_BYTES],
                              struct gw_reply *reply);
 
-/* For transports: who connects cannot be answered for want of memory. */
+/* For transports: a connection cannot be answered for want of memory. */
 void gw_listener_starves(struct gw_listener *listener, const char *why);
 
-/* For transports: there is no descriptor for who connects, says an errno; in
-   the log, now and then. */
+/* For transports: a connection cannot be accepted for want of a descriptor,
+   with the errno; logged at a limited rate. */
 void gw_listener_lacks(struct gw_listener *listener, int number);
 
 #endif
