@@ -1,6 +1,6 @@
 /*
  * Addresses of the Internet, as transports take them: "HOST:PORT", the host a
- * name or a number, an IPv6 one in brackets. Pure but for the resolver, any
+ * name or a number, an IPv6 number in brackets. Pure but for the resolver, any
  * thread.
  */
 #ifndef GW_TRANSPORT_ADDRESS_H
@@ -12,7 +12,7 @@
 #include "proto/status.h"
 #include "transport/link/transport.h"
 
-/* Where an address leads to. */
+/* A resolved address. */
 struct gw_place {
     struct sockaddr_storage at;
     socklen_t bytes;
@@ -26,13 +26,13 @@ struct gw_places {
 /* Zeroed; the caller frees them. NULL: no memory. */
 struct gw_places *gw_places_new(size_t n);
 
-/* Whether it reads as an address; looks no name up. GW_EINVAL. */
+/* Checks the syntax of an address, without a lookup. GW_EINVAL. */
 enum gw_status gw_address_check(const char *address, struct gw_error *error);
 
 /*
  * All places of an address; the caller frees them. Looks a name up, which may
- * take seconds, unless it has to be `numeric`. `passive`: an empty host is
- * every one of this host. GW_EINVAL, GW_ENOMEM.
+ * take seconds, unless it has to be `numeric`. `passive`: an empty host means
+ * every address of this host. GW_EINVAL, GW_ENOMEM.
  */
 enum gw_status gw_address_resolve(const char *address,
                                   int numeric,
@@ -40,13 +40,13 @@ enum gw_status gw_address_resolve(const char *address,
                                   struct gw_places **found_p,
                                   struct gw_error *error);
 
-/* Whether it is one of loopback, which no other host reaches. */
+/* Non-zero for a loopback address, which no other host reaches. */
 int gw_address_is_loopback(const struct sockaddr *address);
 
-/* Whether it stands for every address of this host. */
+/* Non-zero for the wildcard address, which means every address of this host. */
 int gw_address_is_any(const struct sockaddr *address);
 
-/* "host:port", numeric; "unknown" for what is no address. */
+/* "host:port", numeric; "unknown" if it is no address. */
 void gw_address_name(const struct sockaddr *address,
                      socklen_t bytes,
                      char text[GW_ADDRESS_MAX]);

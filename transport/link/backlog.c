@@ -28,7 +28,7 @@ static void put_last(struct gw_backlog *backlog, uint32_t number)
 static void work_off(struct gw_backlog *backlog)
 {
     if (backlog->running)
-        return; /* who runs it goes on */
+        return; /* the running call goes on with them */
     backlog->running = 1;
     while (backlog->waiting > 0) {
         backlog->look(backlog->owner, take_first(backlog));

@@ -1,13 +1,13 @@
 /*
  * Files. Blocking calls: use them in `run` of a gw_work, or before the loop
- * starts; any thread. Errors name the whole path, say what failed with the
+ * starts; any thread. Errors name the whole path, report the failure in the
  * system's words, and are GW_ENOENT, GW_EEXIST, GW_ENOSPC, GW_EREFUSED or
  * GW_EIO.
  *
- * A disk is all that there is, with paths as the process has them, or one
+ * A disk is the whole file system, with paths as the process has them, or one
  * directory that was entered and is held open: paths in it are relative, "." is
- * itself. What later takes the place of that directory is another one. Others
- * may have put links into it; nothing is changed through them.
+ * the directory. A directory that later takes its path is another one. Other
+ * users may have put links into it; nothing is changed through them.
  */
 #ifndef GW_TRANSPORT_DISK_H
 #define GW_TRANSPORT_DISK_H
@@ -22,13 +22,14 @@ struct gw_disk_dir;
 struct gw_disk_ops;
 struct gw_file;
 
-/* May be copied, for another access. Copies of one that was entered are not
+/* May be copied, for another access. Copies of an entered directory are not
    left by themselves. */
 struct gw_disk {
     const struct gw_disk_ops *ops;
-    struct gw_disk_dir *dir; /* the implementation's; NULL: all there is */
-    const char *name;        /* of the directory, for messages */
-    enum gw_access access;   /* of files and directories that are made */
+    struct gw_disk_dir
+        *dir;         /* the implementation's; NULL: the whole file system */
+    const char *name; /* of the directory, for messages */
+    enum gw_access access; /* mode of new files and directories */
 };
 
 /* A run of bytes of a file that is written from several places. */
@@ -38,10 +39,10 @@ struct gw_file_part {
 };
 
 /*
- * READ follows links, and takes regular files only. CREATE makes a new file;
- * what has its name is removed first. HOLD makes one, or truncates one that is
- * there, and keeps it to itself until it is closed or the process dies:
- * GW_EEXIST where another process holds it, GW_EREFUSED where it is a link or
+ * READ follows links, and takes regular files only. CREATE makes a new file,
+ * and removes an existing one of that name first. HOLD makes a file, or
+ * truncates an existing one, and locks it until it is closed or the process
+ * dies: GW_EEXIST if another process holds it, GW_EREFUSED if it is a link or
  * has two names. Simulated hosts are alone with their disks, and file systems
  * without locks hold nothing.
  */
@@ -57,7 +58,7 @@ struct gw_disk_ops {
                            enum gw_file_mode mode,
                            struct gw_file **file_p,
                            struct gw_error *error);
-    /* Closes in any case; *error only where data may be lost by it. */
+    /* Closes in any case; *error is set only if data may be lost. */
     enum gw_status (*close)(struct gw_file *file, struct gw_error *error);
     /* All of `bytes`, or an error; reading past the end is GW_ECORRUPT. */
     enum gw_status (*read)(struct gw_file *file,
@@ -73,12 +74,13 @@ struct gw_disk_ops {
     enum gw_status (*size)(struct gw_file *file,
                            uint64_t *bytes_p,
                            struct gw_error *error);
-    /* Reserves room so that a full disk is told before the writing. */
+    /* Reserves room so that a full disk is reported before the writing. */
     enum gw_status (*reserve)(struct gw_file *file,
                               uint64_t bytes,
                               struct gw_error *error);
-    /* These bytes, written last, begin to go to the disk; waits for those of
-       the call before. So a sync finds little left, however large the file. */
+    /* Starts writing these bytes, which were written last, to the disk; waits
+       for the bytes of the previous call. Then a sync finds little left,
+       however large the file. */
     enum gw_status (*flush)(struct gw_file *file,
                             uint64_t offset,
                             uint64_t n,
@@ -88,12 +90,13 @@ struct gw_disk_ops {
                              const char *from,
                              const char *to,
                              struct gw_error *error);
-    /* A file, a link or an empty directory; GW_ENOENT: it is not there. */
+    /* Removes a file, a link or an empty directory; GW_ENOENT: it is not there.
+     */
     enum gw_status (*remove)(struct gw_disk *disk,
                              const char *path,
                              struct gw_error *error);
-    /* One that exists is GW_OK; within a directory that was entered it is
-       GW_EREFUSED where it is a link or a stranger's. */
+    /* An existing directory is GW_OK; inside an entered directory a link, or
+       another user's directory, is GW_EREFUSED. */
     enum gw_status (*make_dir)(struct gw_disk *disk,
                                const char *path,
                                struct gw_error *error);
@@ -106,15 +109,15 @@ struct gw_disk_ops {
                            void (*each)(void *owner, const char *name),
                            void *owner,
                            struct gw_error *error);
-    /* A directory that is there, through links: *dir_p has the ops and the
+    /* Enters an existing directory, through links: *dir_p has the ops and the
        access of `disk`. Leave it. */
     enum gw_status (*enter)(struct gw_disk *disk,
                             const char *path,
                             struct gw_disk *dir_p,
                             struct gw_error *error);
     void (*leave)(struct gw_disk *dir);
-    /* Returns non-zero, with words, where users who are not trusted can put
-       files into a directory that was entered, or take some away. */
+    /* Returns non-zero, with words, if users who are not trusted can put files
+       into an entered directory, or take some away. */
     int (*doubt)(struct gw_disk *dir, char *text, size_t room);
 };
 
@@ -122,9 +125,9 @@ struct gw_disk_ops {
 extern const struct gw_disk_ops gw_disk_posix_ops;
 
 /*
- * There alone: a file in an entered directory that is written at its end, new
- * or one that this user made before. *fd_p is the caller's. GW_EREFUSED where
- * somebody else put something there, and errors as above.
+ * Only there: opens a file in an entered directory for appending, new or made
+ * by this user before. *fd_p is the caller's. GW_EREFUSED if another user put
+ * something there, and errors as above.
  */
 enum gw_status gw_disk_append(struct gw_disk *dir,
                               const char *path,

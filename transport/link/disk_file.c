@@ -1,4 +1,4 @@
-/* Files of the real file system: opening them, and what is in them. */
+/* Files of the real file system: opening, reading and writing them. */
 #include "config.h"
 
 #include "transport/link/disk_file.h"
@@ -28,7 +28,7 @@ static mode_t file_mode(const struct gw_disk *disk)
 
 /* ---- opening ---- */
 
-/* Whether a lock could be had, or cannot be had of this file system at all. */
+/* Takes the lock; also 1 if this file system has no locks. */
 static int is_ours(int fd)
 {
     int failed;
@@ -68,14 +68,14 @@ static int open_held(const struct gw_disk_place *at, mode_t mode)
             number = ELOOP;
         close(fd);
         errno = number;
-        /* who held it may have removed it after our open: then it is not the
-           one that the next process finds */
+        /* its former holder may have removed it after our open: then the next
+           process would find another file */
         if (number)
             return -1;
     }
 }
 
-/* A new file, in the place of what had its name. */
+/* Makes a new file, after removing an existing one of that name. */
 static int open_new(const struct gw_disk_place *at, mode_t mode)
 {
     if (unlinkat(at->fd, at->last, 0) != 0 && errno != ENOENT)
@@ -84,7 +84,8 @@ static int open_new(const struct gw_disk_place *at, mode_t mode)
                   O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 }
 
-/* Not to wait for the other side of a FIFO; EINVAL for what is no file. */
+/* Opens without waiting for the other side of a FIFO; EINVAL if it is no file.
+ */
 static int open_to_read(const struct gw_disk_place *at)
 {
     struct stat info;
@@ -276,7 +277,7 @@ enum gw_status gw_disk_file_reserve(struct gw_file *file,
     return gw_disk_failed(error, "reserve room for", file->name);
 }
 
-/* A file system that has no such thing does it all in the sync. */
+/* A file system without this call leaves all of it to the sync. */
 static int flush_range(const struct gw_file *file,
                        uint64_t offset,
                        uint64_t n,

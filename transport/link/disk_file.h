@@ -1,6 +1,6 @@
 /*
- * Files of the real disk, opened and open: slots of its table
- * (transport/link/disk.h has what they do). Private to the disk.
+ * Files of the real disk, opened and open: slots of its table (described in
+ * transport/link/disk.h). Private to the disk.
  */
 #ifndef GW_TRANSPORT_DISK_FILE_H
 #define GW_TRANSPORT_DISK_FILE_H
@@ -9,8 +9,8 @@
 
 #include "transport/link/disk.h"
 
-/* Owned by this user, or by the one whose disk it is on: a server may have
-   another user's number for ours. */
+/* Non-zero for a file owned by this user, or by the owner of the entered
+   directory: a file server may map our user id to another one. */
 int gw_disk_is_familiar(const struct gw_disk *disk, const struct stat *found);
 
 enum gw_status gw_disk_file_open(struct gw_disk *disk,

@@ -1,7 +1,7 @@
 /*
- * Where a path of a real disk leads to: the directory that its last part lies
- * in, reached without following links that others may have put there, and the
- * words for what goes wrong. Private to the disk.
+ * Resolving a path of a real disk to its last directory, without following
+ * links that other users may have put there, and words for failures. Private to
+ * the disk.
  */
 #ifndef GW_TRANSPORT_DISK_PLACE_H
 #define GW_TRANSPORT_DISK_PLACE_H
@@ -20,16 +20,16 @@ struct gw_disk_place {
     const char *last; /* the rest of the path, in that directory */
 };
 
-/* Whether links on the way are followed. */
+/* Links on the way to the last directory. */
 enum gw_disk_links {
     GW_LINKS_FOLLOWED,
     GW_LINKS_REFUSED
 };
 
 /*
- * All there is leaves the whole path to the system. GW_EREFUSED where a part of
- * a path in an entered directory is a link, GW_ENOENT where there is none. Free
- * with gw_disk_place_close.
+ * For the whole file system the path is left to the system. GW_EREFUSED if a
+ * part of a path in an entered directory is a link, GW_ENOENT if a part does
+ * not exist. Free with gw_disk_place_close.
  */
 enum gw_status gw_disk_place_find(const struct gw_disk *disk,
                                   const char *path,
@@ -41,18 +41,17 @@ void gw_disk_place_close(struct gw_disk_place *place);
 /* "name/path", as a person would type it; the caller's. NULL: no memory. */
 char *gw_disk_whole_name(const struct gw_disk *disk, const char *path);
 
-/* The status of errno, and "cannot VERB NAME: words". */
+/* The status for errno, and "cannot VERB NAME: words". */
 enum gw_status
 gw_disk_failed(struct gw_error *error, const char *verb, const char *name);
 
-/* The same of a path; says so where the entered directory is gone. */
+/* The same for a path; says so if the entered directory is gone. */
 enum gw_status gw_disk_failed_at(const struct gw_disk *disk,
                                  struct gw_error *error,
                                  const char *verb,
                                  const char *path);
 
-/* Something is in the way that is no file or directory of this user's making.
- */
+/* The path is taken by something that is no file or directory of this user. */
 enum gw_status gw_disk_refused_at(const struct gw_disk *disk,
                                   struct gw_error *error,
                                   const char *path,

@@ -177,8 +177,8 @@ static void disk_leave(struct gw_disk *dir)
     *dir = (struct gw_disk){0};
 }
 
-/* Root can do all of that anyway, and a sticky directory keeps what is in it to
-   whom it belongs. */
+/* Root can do all of that anyway, and in a sticky directory only the owner of a
+   file can remove it. */
 static int disk_doubt(struct gw_disk *dir, char *text, size_t room)
 {
     struct stat found;

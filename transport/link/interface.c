@@ -16,7 +16,7 @@ static socklen_t size_of(int family)
                              : sizeof(struct sockaddr_in6);
 }
 
-/* Whether an address of the host is what was named, by name or by number. */
+/* Compares an address of the host with a name of its interface or a number. */
 static int is_named(const struct ifaddrs *one, const char *name)
 {
     char host[NI_MAXHOST], bracketed[NI_MAXHOST + 2];
@@ -54,7 +54,7 @@ static enum gw_status find_one(const struct ifaddrs *all,
     memcpy(&own->place.at, best->ifa_addr, own->place.bytes);
     if (best->ifa_netmask)
         memcpy(&own->mask, best->ifa_netmask, own->place.bytes);
-    else /* of nobody but itself */
+    else /* no netmask: a network of one address */
         memset(&own->mask, 0xff, sizeof own->mask);
     return GW_OK;
 }
@@ -96,7 +96,7 @@ static const uint8_t *bytes_of(const struct sockaddr *address, size_t *n_p)
     return (const uint8_t *)&((const struct sockaddr_in6 *)any)->sin6_addr;
 }
 
-/* Whether one is in the other's network. */
+/* Non-zero if `to` is in the network of the interface. */
 static int are_neighbours(const struct gw_own_place *own,
                           const struct sockaddr *to)
 {

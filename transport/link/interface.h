@@ -1,7 +1,7 @@
 /*
- * Interfaces of this host that were named to be used, and which of them a link
- * takes: the one whose network the other end is in, and where several are, or
- * none is, each link another one.
+ * Network interfaces of this host that the job names, and the choice of one for
+ * a link: the interface in whose network the other end is; among several, or if
+ * there is none, links are spread over them.
  */
 #ifndef GW_TRANSPORT_INTERFACE_H
 #define GW_TRANSPORT_INTERFACE_H
@@ -11,23 +11,23 @@
 #include "proto/interfaces.h"
 #include "transport/link/address.h"
 
-/* One of them, by its address; port 0. */
+/* An interface, by its address; port 0. */
 struct gw_own_place {
     struct gw_place place;
-    struct sockaddr_storage mask; /* of its network */
+    struct sockaddr_storage mask; /* netmask */
 };
 
 struct gw_own_places {
     size_t n;        /* 0: none was named, the host's routes decide */
-    const char *key; /* that named them */
+    const char *key; /* name of the key that named them */
     struct gw_own_place own[GW_INTERFACES_MAX];
 };
 
 /*
- * The address of each interface of a list (proto/interfaces.h), given by its
- * name ("eth0") or by one of its addresses; among several of a name, IPv4 comes
- * first. NULL or "": none. GW_EINVAL names the one that this host does not
- * have, and `key`, which named it (NULL: cluster.interface).
+ * Looks up the address of each interface of a list (proto/interfaces.h), given
+ * by its name ("eth0") or by one of its addresses; among several of a name,
+ * IPv4 comes first. NULL or "": none. GW_EINVAL names the interface that this
+ * host does not have, and `key`, which named it (NULL: cluster.interface).
  */
 enum gw_status gw_own_places_find(const char *interfaces,
                                   const char *key,
@@ -35,9 +35,9 @@ enum gw_status gw_own_places_find(const char *interfaces,
                                   struct gw_error *error);
 
 /*
- * From where link number `link` goes to `to`; `again` counts those that were in
- * vain. NULL: there is no other, or, if `again` is 0, none of that family.
- * Pure.
+ * Chooses the own address from which link number `link` goes to `to`; `again`
+ * counts failed choices. NULL: there is no other, or, if `again` is 0, none of
+ * that family. Pure.
  */
 const struct gw_place *gw_own_places_towards(const struct gw_own_places *own,
                                              const struct sockaddr *to,

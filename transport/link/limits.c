@@ -86,7 +86,8 @@ static uint64_t reached_in(const char *root, char *group)
     }
 }
 
-/* Where the kernel counts for this process: "8:pids:/a/b", or "0::/a/b". */
+/* Finds the cgroup that counts for this process: "8:pids:/a/b", or "0::/a/b".
+ */
 static uint64_t reached_of_container(void)
 {
     char line[PATH_BYTES];
@@ -128,7 +129,7 @@ const char *gw_limits_why_no_process(int number, char why[GW_LIMITS_WHY_BYTES])
     return why;
 }
 
-/* Where tried threads wait for each other. */
+/* Blocks trial threads until all have started. */
 struct trial {
     pthread_mutex_t mutex;
 };
@@ -141,7 +142,7 @@ static void *wait_for_trial(void *argument)
     return NULL;
 }
 
-/* Returns how many there could be; if not n, with what was in the way. */
+/* Returns how many could be started; if not n, with the reason. */
 static unsigned
 start_threads(pthread_t *thread, unsigned n, char why[GW_LIMITS_WHY_BYTES])
 {

@@ -15,14 +15,14 @@ static void worked(struct gw_loop *loop, uint64_t bytes)
     (void)loop, (void)bytes;
 }
 
-/* Real computations take the time that they take, */
+/* A real computation takes its own time. */
 static void computed(struct gw_loop *loop, const struct gw_computed *part)
 {
     (void)loop;
     (void)part;
 }
 
-/* and who makes them looks by himself whether they are still needed. */
+/* A real caller checks by itself if its computation is still needed. */
 static void interrupt(struct gw_loop *loop)
 {
     (void)loop;
@@ -80,8 +80,8 @@ static struct gw_task *take_task(struct gw_uv_loop *self)
     return task;
 }
 
-/* One by one, so that a task may unpost those behind it, and no more than there
-   were: one that posts itself waits for the next turn. */
+/* Runs tasks one by one, so that a task may unpost others, and no more than
+   there were: a task that posts itself waits for the next turn. */
 static void on_wake(uv_async_t *wake)
 {
     struct gw_uv_loop *self = wake->data;

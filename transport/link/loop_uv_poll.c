@@ -1,15 +1,15 @@
 /*
- * Who cannot be told by a descriptor of what comes, or would be told too late,
- * is looked at: before the loop would sleep, and where messages come one soon
- * after the other, for a while again and again, since to be woken takes longer
- * than many of them. How long is learnt: a wait that was in vain halves it, one
- * that was too short by little doubles it. Then the pollers are armed, and
+ * Adaptive polling. Sources without a file descriptor (shm queues, completion
+ * queues) are polled before the loop sleeps. When traffic is dense the loop
+ * spins for up to SPIN_MOST_US first, because a wake-up costs more than several
+ * messages. The time is adapted: a spin without a message halves it, a sleep
+ * that a message ended early doubles it. Then the pollers are armed, and
  * something wakes the loop.
  *
- *   prepare   look (and look), or arm        then libuv sleeps, or not
- *   check     look
+ *   prepare   poll (and poll), or arm        then libuv sleeps, or not
+ *   check     poll
  *
- * A caller that waits for the loop looks first and turns libuv now and then.
+ * A caller that waits for the loop polls first and runs libuv now and then.
  */
 #include "config.h"
 
@@ -38,7 +38,7 @@ void gw_uv_poll_soon(struct gw_loop *loop)
     uv_idle_start(&gw_uv_loop_of(loop)->polling.spin, do_not_sleep);
 }
 
-/* What has come, to all of them. One of them may go in between. */
+/* Polls all sources once. A poller may be removed in between. */
 static int poll_once(struct gw_uv_polling *polling, uint64_t now)
 {
     struct gw_poller *next;
@@ -72,7 +72,7 @@ static void arm(struct gw_uv_polling *polling, uint64_t now)
         one->arm(one);
 }
 
-/* Whether it is worth while to look again, and not to sleep. */
+/* Non-zero if polling on is better than sleeping. */
 static int is_busy(const struct gw_uv_polling *polling, uint64_t now)
 {
     int waits = 0;
@@ -98,13 +98,14 @@ poll_until(struct gw_uv_polling *polling, uint64_t *now_p, uint64_t end)
         n = poll_once(polling, *now_p);
     }
     if (n > 0) {
-        *now_p = gw_loop_now(loop); /* what has come may take its time */
+        *now_p =
+            gw_loop_now(loop); /* handling the messages may have taken long */
         has_seen(polling, *now_p);
     }
     return n;
 }
 
-/* Whether a caller has the loop, or somebody is waiting for it. */
+/* Non-zero if a caller has the loop, or a caller or task waits for it. */
 static int is_wanted(struct gw_uv_loop *self)
 {
     return self->share.caller_drives ||
@@ -119,14 +120,16 @@ static void on_prepare(uv_prepare_t *prepare)
     gw_uv_turn_before_poll(self);
     uint64_t now = self->turn.began_us, end = now + POLL_US;
     int n;
-    /* a caller looks by himself, and wants what has come at once */
+    /* a caller polls by itself, and wants its messages at once */
     do
         n = poll_until(polling, &now, is_wanted(self) ? now : end);
     while (n > 0 && now < end && !is_wanted(self));
     gw_uv_turn_worked(self, now);
     if (n == 0 && !is_busy(polling, now)) {
         arm(polling, now);
-        n = poll_once(polling, now); /* what came before that tells nobody */
+        n = poll_once(
+            polling,
+            now); /* messages that came before the arming wake nothing */
     }
     if (n > 0 || is_busy(polling, now) || polling->fired)
         gw_uv_poll_soon(&self->base);

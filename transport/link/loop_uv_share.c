@@ -174,7 +174,7 @@ void gw_uv_leave(struct gw_loop *loop)
     struct gw_uv_loop *self = gw_uv_loop_of(loop);
     struct gw_uv_share *share = &self->share;
     uint64_t now = gw_loop_now(loop);
-    gw_uv_turn_end(self, now); /* which a call of the caller's has begun */
+    gw_uv_turn_end(self, now); /* a call of the caller's may have begun one */
     pthread_mutex_lock(&share->mutex);
     share->caller_drives = 0;
     share->left_us = now;

@@ -37,8 +37,8 @@ int gw_memory_file(const char *name, size_t bytes)
     return -1;
 }
 
-/* Of pages that were reserved (MFD_HUGETLB) a seal keeps none: their owner may
-   give them back, and a read then ends who reads. */
+/* Reserved huge pages (MFD_HUGETLB) are not kept by a seal: their owner may
+   give them back, and a read then kills the reading process. */
 int gw_memory_is_safe(int fd, size_t bytes)
 {
     struct stat file;
@@ -79,10 +79,10 @@ void *gw_memory_map(int fd, size_t bytes)
 }
 
 /*
- * A kernel that gives shared memory no huge pages by itself makes them of small
- * ones where it is asked to: of each that is to be, one small page must be
- * there. 0: not of all, for something holds some; -1: there are none such, or
- * no more.
+ * A kernel that gives shared memory no huge pages by itself collapses small
+ * pages into huge ones on request; one small page of each must be there first.
+ * 0: some pages could not be collapsed because they were held; -1: there are no
+ * huge pages, or no more.
  */
 static int settle_pages(char *first, size_t bytes)
 {

@@ -49,8 +49,8 @@ static int follow(char path[PATH_MAX])
 
 /*
  * Follows the links of the last part of a path: to a regular file, *info_p, or
- * to nothing, where its mode is 0, either of which a rename may replace.
- * Returns 0 for what is to be written into, -1 with errno.
+ * to a name that does not exist, with mode 0; a rename may replace either.
+ * Returns 0 for anything that has to be written into, -1 with errno.
  */
 static int
 find_place(const char *path, char place[PATH_MAX], struct stat *info_p)
@@ -80,8 +80,8 @@ find_place(const char *path, char place[PATH_MAX], struct stat *info_p)
 
 /* ---- opening ---- */
 
-/* A new file that nobody planted; one of this name is what a process that had
-   our number has left. */
+/* Creates a file that no other user can have planted; an existing one of this
+   name is left from a dead process with our number. */
 static int create(const char *temporary)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -102,7 +102,7 @@ static int open_beside(struct gw_output *output,
         return -1;
     snprintf(output->temporary, room, "%s.%ld.tmp", place, (long)getpid());
     int fd = create(output->temporary);
-    /* who may read it stays as it was */
+    /* keeps the mode of the file that it replaces */
     if (fd >= 0 && before->st_mode && fchmod(fd, before->st_mode & 0777) != 0) {
         close(fd);
         unlink(output->temporary);
@@ -165,8 +165,7 @@ static int make_safe(struct gw_output *output)
     return output->temporary ? fsync(fileno(output->file)) : 0;
 }
 
-/* The new name, too, is on the disk; a file system that has no such call keeps
-   it as it can. */
+/* Syncs the new name; a file system without that call keeps it as it can. */
 static int sync_name(const char *place)
 {
     char dir[PATH_MAX];
@@ -176,7 +175,7 @@ static int sync_name(const char *place)
         slash[slash == dir] = '\0';
     int fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return 0; /* who may write there need not be one who may read it */
+        return 0; /* a user may write to a directory and not read it */
     int failed = fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP;
     int number = errno;
     close(fd);

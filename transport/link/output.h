@@ -1,11 +1,11 @@
 /*
- * A file at a path that the user named, to be written anew. Blocking calls, on
- * the real file system.
+ * A new file at a path that the user named. Blocking calls, on the real file
+ * system.
  *
- * The file appears whole or not at all: it is written beside its place, synced,
- * and renamed. Only nothing or a regular file gives way to it. Symbolic links
- * are followed first and stay what they are: their target gets the bytes. A
- * device, a FIFO and what else is no regular file are written into.
+ * The file appears whole or not at all: it is written next to its place,
+ * synced, and renamed. It replaces nothing but a regular file. Symbolic links
+ * are followed first and stay in place: their target gets the bytes. A device,
+ * a FIFO or anything else that is no regular file is written into.
  */
 #ifndef GW_TRANSPORT_OUTPUT_H
 #define GW_TRANSPORT_OUTPUT_H
@@ -14,20 +14,20 @@
 
 #include "proto/status.h"
 
-/* The caller writes to `file` from its beginning on, and seeks nowhere. */
+/* The caller writes to `file` from its beginning on, and never seeks. */
 struct gw_output {
     FILE *file;      /* NULL: closed */
-    int number;      /* errno of the write that failed first, or 0 */
+    int number;      /* errno of the first write that failed, or 0 */
     char *path;      /* as the user named it, for messages */
-    char *place;     /* where links lead to; NULL: written into directly */
-    char *temporary; /* beside that place */
+    char *place;     /* target of the links; NULL: written into directly */
+    char *temporary; /* in the directory of `place` */
 };
 
 /*
- * Opens `path`, of which nothing changes before the commit unless it is written
- * into; a FIFO waits for its reader. GW_ENOMEM, GW_ENOENT, GW_ENOSPC, GW_EIO,
- * with a line that names the path. *output is set in any case, so that
- * gw_output_abandon may follow.
+ * Opens `path`; the existing file does not change before the commit, unless it
+ * is written into; a FIFO waits for its reader. GW_ENOMEM, GW_ENOENT,
+ * GW_ENOSPC, GW_EIO, with a line that names the path. *output is set in any
+ * case, so that gw_output_abandon may follow.
  */
 enum gw_status gw_output_open(const char *path,
                               struct gw_output *output,
@@ -37,12 +37,12 @@ enum gw_status gw_output_open(const char *path,
    after one. */
 int gw_output_put(struct gw_output *output, const void *bytes, size_t n);
 
-/* All of it is on the disk, in its place; or an error, and what was there
-   before. Either way the output is closed. Errors as above. */
+/* Syncs and renames the file. After an error the previous file is still there.
+   The output is closed in either case. Errors as above. */
 enum gw_status gw_output_commit(struct gw_output *output,
                                 struct gw_error *error);
 
-/* Leaves what was there. Also for an output that is closed. */
+/* Keeps the previous file. Also for an output that is closed. */
 void gw_output_abandon(struct gw_output *output);
 
 #endif

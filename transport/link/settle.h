@@ -1,7 +1,7 @@
 /*
- * Memory gets its pages a part at a time, each in a turn of a loop, so that
- * this process is heard meanwhile: see gw_memory_settle. One thread, the
- * loop's, and near it lie the pages.
+ * Prefaults memory a part at a time, each in a turn of a loop, so that this
+ * process sends heartbeats meanwhile: see gw_memory_settle. The loop's thread
+ * does it, and the pages are near that thread.
  */
 #ifndef GW_TRANSPORT_SETTLE_H
 #define GW_TRANSPORT_SETTLE_H
@@ -21,15 +21,15 @@ struct gw_settling {
     void *owner;
     /* its own */
     struct gw_timer timer;
-    uint32_t next; /* of memory, */
-    size_t at;     /* and from where on */
+    uint32_t next; /* index into memory, */
+    size_t at;     /* and the offset there */
 };
 
-/* With all but its own filled in: `done` is called once, within this call where
-   one turn is enough. */
+/* Begins, with all but its own filled in: `done` is called once, within this
+   call if one turn is enough. */
 void gw_settling_begin(struct gw_settling *settling);
 
-/* After that `done` will not be called. Also where it has not begun. */
+/* After that `done` will not be called. Also if it has not begun. */
 void gw_settling_stop(struct gw_settling *settling);
 
 #endif

@@ -39,8 +39,8 @@ void gw_socket_take_reno(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1);
 }
 
-/* Whether an address is one of this host, which the route to it tells: no
-   packet is sent. */
+/* Non-zero for an address of this host, found by the route to it: no packet is
+   sent. */
 static int is_own(const struct sockaddr *to, socklen_t bytes)
 {
     struct sockaddr_storage here, there = {0};
@@ -60,17 +60,17 @@ static int is_own(const struct sockaddr *to, socklen_t bytes)
 
 /*
  * Inside a host a segment is by default as long as a packet may be, 65,483
- * bytes, and the stream's second one begins at an address to which a processor
- * copies slowly. A chunk of whole pages alone would bring the stream back to a
- * page; the frame header before it shifts all that follows. Segments of pages,
- * of which the loopback device carries several at a time, save a tenth of the
- * time of a large model. What a real line carries stays as it is.
+ * bytes, and the stream's second segment begins at an address to which a
+ * processor copies slowly. A chunk of whole pages alone would bring the stream
+ * back to a page; the frame header in front shifts all later bytes. Segments of
+ * pages, of which the loopback device carries several at a time, save a tenth
+ * of the time of a large model. Sockets between hosts keep their segments.
  *
  * There is no line to share either, and a congestion control that paces (bbr, a
  * usual default) costs a timer interrupt for every few packets: a quarter of
- * the speed of a small model. A socket that has paced once does so, if faster,
- * under each control; one that has not been connected never does. (The end that
- * accepts has been, when it is ours.)
+ * the speed of a small model. A socket that has paced once goes on pacing, if
+ * faster, under each control; a socket that has never been connected has not
+ * paced. (The accepted end has been connected when we get it.)
  */
 void gw_socket_suit_to(int fd, const struct sockaddr *to, socklen_t bytes)
 {

@@ -242,7 +242,7 @@ enum gw_status gw_link_judge(struct gw_link *link,
                  PACKAGE_VERSION, GW_WIRE_VERSION, hello.version, hello.wire);
     if (status == GW_OK)
         status = acceptor->judge(acceptor, link, &hello, reply);
-    /* its memory is no concern of the one who asks: he comes again */
+    /* the peer need not know about this process's memory: it comes again */
     reply->status = status == GW_ENOMEM ? GW_EAGAIN : status;
     if (status == GW_EAGAIN) /* it comes again, and that is no news */
         gw_log_debug(link->transport->loop->log,
@@ -321,7 +321,7 @@ const struct gw_transport_ops *const gw_transports[] = {
     NULL,
 };
 
-/* In the order of preference; what does not work is said. */
+/* In the order of preference; names the transports that do not work. */
 static enum gw_status
 choose_all(struct gw_ways *ways, char *why, size_t why_bytes)
 {

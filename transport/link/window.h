@@ -1,7 +1,7 @@
 /*
  * Windows: ranges of this process's memory into which one peer may put bytes.
- * An id and an offset cross the wire, an address never does; whatever comes
- * from outside is checked against this table before a byte is written.
+ * An id and an offset cross the wire, an address never does; ids, offsets and
+ * lengths from outside are checked against this table before a byte is written.
  * One table per peer. One thread.
  */
 #ifndef GW_TRANSPORT_WINDOW_H
@@ -23,19 +23,20 @@ struct gw_window {
 
 struct gw_windows {
     struct gw_window window[GW_WINDOWS_MAX];
-    uint32_t opened; /* how many ever: makes every id new */
+    uint32_t opened; /* number of windows ever opened: makes every id new */
     struct gw_window_watch *watches;
 };
 
-/* Who has given a device access to windows, and has to take it back. */
+/* For a transport that gives a device or a peer access to windows, and must
+   take it back. */
 struct gw_window_watch {
     void (*closed)(struct gw_window_watch *watch, uint32_t id);
     void *owner;
     struct gw_window_watch *next; /* the table's */
 };
 
-/* From now on `closed` is called when a window closes, while its memory is
-   still there. */
+/* `closed` is called before a window closes, while its memory is still there.
+ */
 void gw_windows_watch(struct gw_windows *windows,
                       struct gw_window_watch *watch);
 void gw_windows_unwatch(struct gw_windows *windows,
@@ -43,8 +44,7 @@ void gw_windows_unwatch(struct gw_windows *windows,
 
 /*
  * Opens `bytes` at `base`, which the caller owns and keeps until the close, for
- * frames of `kind`. GW_ENOMEM when GW_WINDOWS_MAX are open, or as many have
- * been as there are ids.
+ * frames of `kind`. GW_ENOMEM: GW_WINDOWS_MAX are open, or all ids are used up.
  */
 enum gw_status gw_window_open(struct gw_windows *windows,
                               uint8_t kind,
@@ -56,8 +56,8 @@ enum gw_status gw_window_open(struct gw_windows *windows,
 void gw_window_close(struct gw_windows *windows, uint32_t id);
 
 /*
- * Where `length` bytes at `offset` of window `id` go, or NULL when there is no
- * such window, it is not for this kind, or the range leaves it.
+ * The place of `length` bytes at `offset` of window `id`, or NULL when there is
+ * no such window, it is not for this kind, or the range leaves it.
  */
 void *gw_window_at(const struct gw_windows *windows,
                    uint8_t kind,
