@@ -10,7 +10,7 @@
 /* An unacknowledged peer is told after this many messages at the latest. */
 #define MESSAGES_UNTOLD 8
 
-/* Who has been told more than this is told something now and then: the ring is
+/* A channel with more messages than this is used now and then: the ring is
    widened early, and not when it is full in the middle of a job. */
 #define MESSAGES_FEW 4
 
@@ -19,8 +19,8 @@ struct gw_channel_record {
     struct gw_send send;
     struct gw_channel_record *next;
     struct gw_channel *channel;
-    const uint8_t *ring; /* that it is in; NULL: memory of its own */
-    size_t end;          /* of the record, an offset into that, or its bytes */
+    const uint8_t *ring; /* its ring; NULL: memory of its own */
+    size_t end; /* end of the record: an offset in that ring, or its size */
     uint64_t number;
     int on_link;
 };
@@ -67,7 +67,7 @@ static void let_go(struct gw_channel *channel, struct gw_channel_record *record)
     }
 }
 
-/* Frees from the front what is acknowledged and on no link. */
+/* Frees acknowledged messages that are on no link, from the front. */
 static void shrink(struct gw_channel *channel)
 {
     while (channel->first && !channel->first->on_link &&
@@ -80,7 +80,7 @@ static void shrink(struct gw_channel *channel)
     }
 }
 
-/* What the ring of a few still has stays there until it is let go. */
+/* Messages of the small ring stay in it until they are freed. */
 static enum gw_status widen(struct gw_channel *channel, size_t bytes)
 {
     uint8_t *ring = malloc(bytes);
@@ -151,7 +151,7 @@ static enum gw_status make_record(struct gw_channel *channel,
     return GW_OK;
 }
 
-/* Beside the ring, as large as it is. */
+/* Allocates a record outside of the ring, of its own size. */
 static enum gw_status make_own(struct gw_channel *channel,
                                const struct gw_message *message,
                                struct gw_control_arena *arena,
@@ -199,7 +199,7 @@ static enum gw_status find_room(struct gw_channel *channel,
     return status == GW_ERANGE ? GW_EAGAIN : status;
 }
 
-/* In the ring of a few, in the whole one, or beside it. */
+/* In the small ring, in the full one, or in memory of its own. */
 static enum gw_status keep(struct gw_channel *channel,
                            const struct gw_message *message,
                            struct gw_control_arena *arena,

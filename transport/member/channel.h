@@ -1,11 +1,11 @@
 /*
  * The control channel of one peer: messages leave in order, are kept until the
- * other side has them, and are sent again when the link they left on breaks.
- * What arrives is passed on once and in order. Memory is one ring: of a few
- * messages to begin with, since most peers are told no more; a channel that is
- * used gets a whole one, once. Where a peer does not acknowledge what is in it,
- * messages have memory of their own until it does, up to a bound. Private to
- * transport/; member.h is the door.
+ * other side acknowledges them, and are sent again when their link breaks.
+ * Arriving messages are passed on once and in order. Memory is one ring: room
+ * for a few messages at first, which is enough for most peers; a channel that
+ * is used more gets a full ring, once. Messages that do not fit because the
+ * peer does not acknowledge have memory of their own, up to a bound. Private to
+ * transport/; other rooms use member.h.
  */
 #ifndef GW_TRANSPORT_CHANNEL_H
 #define GW_TRANSPORT_CHANNEL_H
@@ -13,12 +13,12 @@
 #include "proto/control.h"
 #include "transport/link/transport.h"
 
-/* Two of the largest messages and what surrounds them. */
+/* Room for two of the largest messages and their records. */
 #define GW_CHANNEL_BYTES     ((size_t)160 << 10)
 #define GW_CHANNEL_BYTES_FEW ((size_t)1 << 10)
 
-/* Bytes that a peer may owe acknowledgements for besides: twice the longest
-   vote, of 1048576 chunks with two values each. */
+/* Unacknowledged bytes outside of the ring: twice the longest vote, of 1048576
+   chunks with two values each. */
 #define GW_CHANNEL_OWED_BYTES ((size_t)32 << 20)
 
 struct gw_channel_record;
@@ -26,15 +26,15 @@ struct gw_channel_record;
 struct gw_channel {
     uint8_t *ring;
     size_t bytes;      /* of the ring */
-    size_t head, tail; /* in use: [head, tail), or around the end */
-    uint8_t *ring_few; /* the one before, while it has messages */
+    size_t head, tail; /* used bytes: [head, tail), or around the end */
+    uint8_t *ring_few; /* the ring before, while it has messages */
     size_t in_ring;    /* messages in the ring */
-    size_t owed_bytes; /* of those that have memory of their own */
+    size_t owed_bytes; /* bytes of messages with memory of their own */
     struct gw_channel_record *first, *last;
     uint64_t sent;     /* number of the last message made, from 1 */
     uint64_t acked;    /* the peer has everything up to here */
     uint64_t received; /* we have passed on everything up to here */
-    uint64_t told;     /* what the peer was last told of `received` */
+    uint64_t told;     /* the value of `received` that the peer was last told */
 };
 
 /*
@@ -60,7 +60,7 @@ enum gw_status gw_channel_acked(struct gw_channel *channel, uint64_t number);
  */
 enum gw_status gw_channel_take(struct gw_channel *channel, uint64_t number);
 
-/* Non-zero when the peer should be told of what has arrived before long. */
+/* Non-zero when an acknowledgement should be sent soon. */
 int gw_channel_owes_ack(const struct gw_channel *channel);
 
 /* No send of this channel may be on a link any more. */

@@ -1,4 +1,4 @@
-/* This process among the others: who may log in, and how time passes. */
+/* This process among the others: judging logins, and the passing of time. */
 #include "config.h"
 
 #include "transport/member/member_state.h"
@@ -11,8 +11,7 @@
 #define TICKS_PER_HEARTBEAT 4
 #define JOIN_US             60000000
 
-/* A member that is not answered asks again sooner: what is further apart are
-   two times without memory. */
+/* A refused member asks again sooner: failures further apart are separate. */
 #define STARVES_APART_US 2000000
 /* A peer is heard several times in the silence that is borne. */
 #define BEATS_PER_SILENCE 5
@@ -20,7 +19,7 @@
 /* More than so many ticks late is paused; a turn may be as long as that. */
 #define LATE_TICKS 3
 
-/* A pause such as a busy host has every now and then is no news. */
+/* Shorter pauses are usual on a busy host, and not logged. */
 #define PAUSE_TOLD_US 400000
 
 uint64_t gw_member_tick_us(const struct gw_member *member)
@@ -30,8 +29,8 @@ uint64_t gw_member_tick_us(const struct gw_member *member)
 
 /* ---- accepting ---- */
 
-/* What may be said through a local listener is nobody's who comes otherwise,
-   whatever incarnation he claims. */
+/* A peer of a local listener is found through local listeners only, since any
+   process can claim an incarnation. */
 static struct gw_peer *
 find_peer(struct gw_member *member, const struct gw_hello *hello, int local)
 {
@@ -141,7 +140,7 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
 
 /* ---- time ---- */
 
-/* Never into the future: what was heard since the pause was heard then. */
+/* Never into the future: messages heard after the pause stay as they are. */
 static uint64_t later(uint64_t us, uint64_t gap_us, uint64_t now)
 {
     return us + gap_us < now ? us + gap_us : now;
@@ -168,8 +167,8 @@ late(const struct gw_member *member, uint64_t since_us, uint64_t now)
     return now - since_us > LATE_TICKS * tick_us ? now - since_us - tick_us : 0;
 }
 
-/* How long nothing was heard here that came; which is found by the tick, while
-   what else is due, or came in, may be told before it. */
+/* The time for which nothing was handled here. The tick notices it, but other
+   events may be handled before the tick. */
 static uint64_t gap_of(const struct gw_member *member, uint64_t now)
 {
     return late(member, member->ticked_us, now);
@@ -185,7 +184,7 @@ static uint64_t pause_of(const struct gw_member *member, uint64_t now)
                 now);
 }
 
-/* Others may have missed this process, and it does not know who was. */
+/* Others may have missed this process; it cannot know which of them. */
 static void note_pause(struct gw_member *member, uint64_t now)
 {
     uint64_t pause_us = pause_of(member, now);

@@ -1,6 +1,6 @@
 /*
- * What the owner of a member is told of dials that come to nothing: where to,
- * and why, early enough for people to see it before they wonder.
+ * Reports failed dials to the owner of a member: where to, and why, early
+ * enough for people not to wonder.
  */
 #include "config.h"
 

@@ -1,4 +1,4 @@
-/* A peer: the links to it, what goes over them, and whether it is heard. */
+/* A peer: its links, their frames and messages, and its silence. */
 #include "config.h"
 
 #include "transport/member/member_state.h"
@@ -296,7 +296,7 @@ static void got_control(struct gw_peer_link *slot,
     if (status == GW_OK)
         status = gw_message_decode(payload, frame->length, &member->decode,
                                    &message);
-    /* only what can be read is received: the rest comes again */
+    /* a message that cannot be decoded is not received: it comes again */
     if (status == GW_OK)
         status = gw_channel_take(&peer->channel, frame->clock);
     if (status == GW_EEXIST)
@@ -387,7 +387,7 @@ static void on_frame(struct gw_link *link,
 static const struct gw_link_handler link_handler = {
     .up = on_up, .frame = on_frame, .down = on_down};
 
-/* Closes what there is, from this side. */
+/* Closes the slot's link from this side. */
 static void
 break_slot(struct gw_peer_link *slot, enum gw_status status, const char *why)
 {
@@ -400,7 +400,7 @@ break_slot(struct gw_peer_link *slot, enum gw_status status, const char *why)
                                    why);
 }
 
-/* The same, to open it anew. */
+/* The same, and opens it again. */
 static void
 give_up(struct gw_peer_link *slot, enum gw_status status, const char *why)
 {

@@ -1,7 +1,7 @@
 /*
- * Which way a link to a peer takes: of those that the peer has named, that lead
- * there from this host, and that this member has open, one after the other as
- * they break.
+ * The route of a link to a peer: of the routes that the peer names, that lead
+ * there from this host and that this member has open, the next one whenever it
+ * breaks.
  *
  *   peer's list    rdma A, rdma B, tcp A, tcp B
  *   link 0         rdma A, rdma B, tcp A, tcp B
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The way among those that everybody speaks: to the coordinator, or where
-   tensors go. */
+/* The transport that every member speaks: to the coordinator, or for tensors.
+ */
 static struct gw_transport *common_transport(const struct gw_peer *peer)
 {
     const struct gw_member *member = peer->member;
@@ -100,8 +100,8 @@ enum gw_status gw_peer_find_ways(struct gw_peer *peer,
     return GW_OK;
 }
 
-/* Which way a peer is reached, if there is another; and each link, if they are
-   spread over several. */
+/* Logs the route of a peer, if there was a choice; and of each link, if links
+   are spread over several. */
 void gw_peer_say_way(const struct gw_peer_link *slot)
 {
     const struct gw_peer *peer = slot->peer;
@@ -134,7 +134,7 @@ say_next_way(const struct gw_peer_link *slot, unsigned next, const char *why)
                     from->transport->ops->name, why);
 }
 
-/* What leads from one process of this host to another ends with one of them. */
+/* A link within this host ends with one of its two processes. */
 static int ends_with_process(const struct gw_peer_link *slot,
                              enum gw_status status)
 {
@@ -142,9 +142,9 @@ static int ends_with_process(const struct gw_peer_link *slot,
            gw_peer_way_of(slot, slot->moves, NULL)->transport->ops->within_host;
 }
 
-/* What does not lead there, or breaks, is left for the next one: no time is
-   lost by trying it again. The last transport's are tried in turn, as long as
-   not all of them are gone for good. */
+/* A route that fails is left for the next one: no time is lost on retrying it.
+   The last transport's routes are tried in turn, as long as not all of them
+   failed for good. */
 int gw_peer_take_next_way(struct gw_peer_link *slot,
                           enum gw_status status,
                           const char *why)

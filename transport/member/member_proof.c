@@ -1,8 +1,8 @@
 /*
- * Who logs in: what a hello proves, whose connection takes the place of whose,
- * and who breaks the protocol. Rank and incarnation of every member are known
- * to all that have the view; its secret is known to itself and the coordinator,
- * and the secret of a pair to the two besides.
+ * Logins: the proof in a hello, connections that replace another, and faults
+ * against the protocol. Rank and incarnation of every member are known to all
+ * that have the view; its secret is known to itself and the coordinator, and
+ * the secret of a pair to the two and the coordinator.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@ enum gw_status gw_peer_prove(const struct gw_peer *peer,
                              struct gw_error *error)
 {
     struct gw_secret pair;
-    if (!peer->incarnation) /* it is not known who listens there */
+    if (!peer->incarnation) /* the process that listens there is unknown */
         return GW_OK;
     enum gw_status status =
         gw_secret_of_pair(&peer->member->secret, peer->incarnation, &pair);
@@ -93,7 +93,7 @@ struct gw_log_limit *gw_peer_limit(const struct gw_peer *peer)
                                             : &member->strangers;
 }
 
-/* The one who is turned away for it may be the real one. */
+/* The refused opener may be the real one. */
 void gw_peer_say_newer(const struct gw_peer *peer,
                        unsigned link,
                        char *why,
@@ -105,8 +105,8 @@ void gw_peer_say_newer(const struct gw_peer *peer,
              newer ? ", from " : "", newer ? newer->remote : "");
 }
 
-/* A peer that dials anew has noticed that its connection broke. Where that was
-   not so, or it counts in leaps, somebody should know from where. */
+/* A peer that dials again has noticed that its connection broke. If it did not
+   break, or the generation jumps, the log should say from which address. */
 void gw_peer_say_replaced(const struct gw_peer_link *slot,
                           const struct gw_link *link,
                           uint32_t generation)
@@ -124,9 +124,9 @@ void gw_peer_say_replaced(const struct gw_peer_link *slot,
 
 /* ---- faults ---- */
 
-/* A member that breaks the protocol has a fault, or is none: that is what
-   people must read, before they read that it is silent. A stranger's is one of
-   the lines that strangers provoke. */
+/* A member that breaks the protocol has a fault, or is an impostor: people must
+   read that before they read that it is silent. Lines about a stranger count as
+   lines that strangers provoke. */
 void gw_peer_blame(struct gw_peer_link *slot, const char *why)
 {
     struct gw_peer *peer = slot->peer;

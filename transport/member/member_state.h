@@ -7,8 +7,8 @@
  *   member_peer.c      a peer: its links, messages, frames and silence
  *   member_peer_way.c  the route of a link to a peer
  *   member_proof.c     logins: proofs, and connections that replace another
- *   member_way.c       transports and addresses at which others reach this
- * member remote.c           checkpoint files that lie with the coordinator
+ *   member_way.c       transports and addresses at which others reach us
+ *   remote.c           checkpoint files that lie with the coordinator
  */
 #ifndef GW_TRANSPORT_MEMBER_STATE_H
 #define GW_TRANSPORT_MEMBER_STATE_H
@@ -24,18 +24,18 @@
 /* A transport that others dial us over. */
 struct gw_member_way {
     struct gw_transport *transport;
-    unsigned listeners; /* those that are advertised; it closes all */
+    unsigned listeners; /* the advertised ones; the transport closes all */
     struct gw_listener *listener[GW_INTERFACES_MAX];
 };
 
-/* Ways that a list of addresses can name. */
+/* Maximum number of routes in a list of addresses. */
 #define GW_PEER_WAYS_MAX (GW_WAYS_MAX * GW_INTERFACES_MAX)
 
 struct gw_member {
     struct gw_loop *loop;
-    struct gw_transport *transport; /* to the coordinator; where tensors go over
-                                       the same from elsewhere, it is a way too
-                                     */
+    struct gw_transport
+        *transport; /* to the coordinator; if tensors use the same transport
+                       from another interface, that is a route too */
     struct gw_member_way way[GW_WAYS_MAX]; /* [ways], the best first */
     unsigned ways;
     char address[GW_ADDRESSES_MAX];
@@ -49,88 +49,89 @@ struct gw_member {
     _Atomic uint64_t clock;
     uint64_t heartbeat_us, silence_us, join_us, starves_us;
     struct gw_peer *peers;
-    struct gw_peer *admitted[GW_MEMBER_BUCKETS]; /* by their incarnation */
-    struct gw_peer *closed; /* closed, freed at the next tick */
+    struct gw_peer *admitted[GW_MEMBER_BUCKETS]; /* by incarnation */
+    struct gw_peer *closed;                      /* freed at the next tick */
     struct gw_timer tick;
     int quiet;
     struct gw_pulse pulse;
     uint64_t ticked_us, pulsed_us;
-    uint64_t paused_us; /* when it was found that a tick was late, */
-    uint64_t stood_us, stood_at_us; /* how long nothing was done at all, and
-                                       when that was found */
-    /* of lines about those whose names are proved, and about others, which
-       anybody can provoke */
+    uint64_t paused_us; /* time when a late tick was noticed */
+    uint64_t stood_us,
+        stood_at_us; /* length of the last pause of the whole process, and the
+                        time when it was noticed */
+    /* of log lines about peers whose names are proved, and about strangers,
+       which anybody can provoke */
     struct gw_log_limit known, strangers;
-    uint64_t starves_since_us, starved_us; /* 0: it does not; when last */
+    uint64_t starves_since_us,
+        starved_us; /* 0: it does not; time of the last failure */
     int starves_told;
     struct gw_control_arena encode, decode;
 };
 
-/* Dials that came to nothing, while a link is not there. */
+/* Failed dials of a peer with a link that is down. */
 struct gw_peer_dial {
-    enum gw_status status; /* of the last one */
-    int news;              /* and it was another than the one before */
+    enum gw_status status; /* of the last dial */
+    int news;              /* the text has changed since it was told */
     uint64_t told_us;      /* 0: the owner does not know */
     char text[GW_ERROR_TEXT_BYTES];
 };
 
-/* A dial has come to nothing. */
+/* A dial has failed. */
 void gw_peer_dial_failed(struct gw_peer_link *slot,
                          enum gw_status status,
                          const char *why);
 
-/* A tick: tells the owner of links that do not come up. */
+/* At each tick: tells the owner of links that do not come up. */
 void gw_peer_watch_dials(struct gw_peer *peer, uint64_t now);
 
-/* From tick to tick; a heartbeat is several of them. */
+/* The interval of ticks, a fraction of a heartbeat's. */
 uint64_t gw_member_tick_us(const struct gw_member *member);
 
-/* Fills in peer->way by its address. GW_EUNSUPPORTED: none of them is open
-   here. GW_ENOMEM. */
+/* Fills in peer->way from its address. GW_EUNSUPPORTED: no transport of it is
+   open here. GW_ENOMEM. */
 enum gw_status gw_peer_find_ways(struct gw_peer *peer,
                                  const char *address,
                                  struct gw_error *error);
 
 /*
- * The way that a link takes after `moves` others: those of the best transport
+ * The route of a link after `moves` changes: routes of the best transport
  * first, and among these each link begins with another one. *same_p, if it is
- * not NULL: how many that transport has.
+ * not NULL: the number of routes of that transport.
  */
 const struct gw_peer_way *gw_peer_way_of(const struct gw_peer_link *slot,
                                          unsigned moves,
                                          unsigned *same_p);
 
-/* A link has broken, or its dial came to nothing: 1: it has another way, and
-   that was said. 0: not now; where `status` is not final, it is dialled again
-   all the same. */
+/* A link has broken, or its dial has failed. 1: it has another route, which was
+   logged. 0: it has none now; unless `status` is final, it is dialled again. */
 int gw_peer_take_next_way(struct gw_peer_link *slot,
                           enum gw_status status,
                           const char *why);
 
-/* Which way a link has come up, if it could have been another; before the first
-   is counted. */
+/* Logs the route of a link that has come up, if it had a choice; to be called
+   before `was_up` is set. */
 void gw_peer_say_way(const struct gw_peer_link *slot);
 
-/* member_proof.c. Fills in the proof of a hello to a peer, if that is known.
-   GW_ENOMEM. */
+/* member_proof.c. Fills in the proof of a hello to a peer whose incarnation is
+   known. GW_ENOMEM. */
 enum gw_status gw_peer_prove(const struct gw_peer *peer,
                              struct gw_hello *hello,
                              struct gw_error *error);
-/* The limit of lines about this peer. */
+/* The limit of log lines about this peer. */
 struct gw_log_limit *gw_peer_limit(const struct gw_peer *peer);
-/* Why a login is put off, with the address of the one that is there. */
+/* Words for a login that is put off, with the address of the existing link. */
 void gw_peer_say_newer(const struct gw_peer *peer,
                        unsigned link,
                        char *why,
                        size_t why_bytes);
-/* The slot's link is closed for what the peer did on it. */
+/* The slot's link is closed for a fault of the peer: records and logs it. */
 void gw_peer_blame(struct gw_peer_link *slot, const char *why);
-/* `link` takes the place of the slot's. */
+/* Logs that `link` replaces the slot's. */
 void gw_peer_say_replaced(const struct gw_peer_link *slot,
                           const struct gw_link *link,
                           uint32_t generation);
-/* There was no memory to answer somebody, or to dial: says so, and if it stays
-   like that tells the owner. A link that comes up ends it. */
+/* There was no memory to answer a login, or to dial: logs it, and if it lasts
+   tells the owner. A link that comes up ends it. */
 void gw_member_starves(struct gw_member *member, const char *why);
 
 /* A peer without links, at the head of the member's list. NULL: no memory. */
@@ -141,22 +142,24 @@ struct gw_peer *gw_peer_new(struct gw_member *member,
                             const char *address,
                             unsigned links);
 
-/* Of those that were admitted with this incarnation, the first; the others
-   follow as `same`, among some with another. */
+/* The bucket of admitted peers with this incarnation, linked by `same`; some in
+   it have another incarnation. */
 struct gw_peer **gw_member_admitted(struct gw_member *member,
                                     uint64_t incarnation);
 
-/* The accepting side has judged: `link` is from now on this slot's. An older
-   one is closed first, and the owner told; returns 0 if it closed the peer. */
+/* Accepting side, after a judgement: gives `link` to this slot. An older link
+   is closed first, and the owner told; returns 0 if the owner closed the peer.
+   */
 int gw_peer_adopt(struct gw_peer_link *slot,
                   struct gw_link *link,
                   uint32_t generation);
 
-/* A tick: heartbeats that are due, links and peers that are silent. The peer
-   may be closed after this. */
+/* At each tick: sends heartbeats that are due, and judges silence of links and
+   of the peer. The peer may be closed after this. */
 void gw_peer_watch(struct gw_peer *peer, uint64_t now);
 
-/* A turn lasts over a tick: heartbeats that are due, and nothing else. */
+/* In a turn longer than a tick: sends heartbeats that are due, and nothing
+   else. */
 void gw_peer_pulse(struct gw_peer *peer, uint64_t now);
 
 /* Frees the peers that are closed. Not from within a handler's call. */

@@ -1,13 +1,13 @@
 /*
- * Ways: over which transport, and at which address, a member is reached. One
- * that listens on several names them all, the one that it prefers first, and of
- * each transport every interface that links are to be spread over:
+ * Routes to this member: transports and addresses at which others reach it. A
+ * member that listens on several names them all, best first, and of each
+ * transport every interface that links are to be spread over:
  *
  *   rdma://10.0.0.7:41001,rdma://10.0.1.7:41001,10.0.0.7:41001,10.0.1.7:41001
  *   shm://1b4e28ba2fa1493e-f0000098:5c1a9e07d2b34f68,10.0.0.7:41001
  *
- * What has no name is of the transport that everybody speaks; within the host
- * there are no interfaces, and one entry.
+ * An entry without a name is for the transport that every member speaks; a
+ * transport within the host has no interfaces, and one entry.
  */
 #include "config.h"
 
@@ -40,7 +40,7 @@ static size_t print_way(char *text,
                             host[0] ? host : own, bare ? "]" : "", port);
 }
 
-/* In front of what there is, if there is room. */
+/* Prepends an entry, if there is room. */
 static void add_way(char text[GW_ADDRESSES_MAX], const char *one)
 {
     size_t used = strlen(text), n = strlen(one), comma = used > 0;
@@ -52,7 +52,7 @@ static void add_way(char text[GW_ADDRESSES_MAX], const char *one)
         text[n] = ',';
 }
 
-/* Where there is no room for all of them, the best are left out. */
+/* If there is no room for all of them, the best are left out. */
 void gw_member_advertise(const struct gw_member *member,
                          const char *host,
                          char text[GW_ADDRESSES_MAX])
@@ -87,13 +87,13 @@ static enum gw_status listen_on(struct gw_member *member,
                        error);
 }
 
-/* Whether it listens at all that there is: a host has one inside. */
+/* Non-zero for a transport within the host that listens: once is enough. */
 static int is_everywhere(const struct gw_member_way *way)
 {
     return way->transport->ops->within_host && way->listeners > 0;
 }
 
-/* One more of those that are told to others. */
+/* Adds a listener to the advertised ones. */
 static void keep(struct gw_member_way *way, struct gw_listener *listener)
 {
     if (way->listeners < GW_INTERFACES_MAX)
@@ -101,8 +101,8 @@ static void keep(struct gw_member_way *way, struct gw_listener *listener)
 }
 
 /*
- * The same port for all transports, where that can be had. Those of the file
- * system are one transport's. `told`: others are to dial it.
+ * The same port for all transports, if possible. Sockets of the file system are
+ * for one transport. `told`: it is advertised.
  */
 static enum gw_status listen_at(struct gw_member *member,
                                 const char *address,
@@ -136,8 +136,8 @@ static enum gw_status listen_at(struct gw_member *member,
     return GW_OK;
 }
 
-/* Of several, one that others can come to is enough; a port that is taken is
-   for the caller to do without. */
+/* Of several addresses one that others can reach is enough; if a port is taken
+   the caller decides. */
 static enum gw_status listen_at_all(struct gw_member *member,
                                     char *list,
                                     int told,

@@ -38,7 +38,8 @@ struct gw_remote {
     size_t n_parts;
     uint64_t bytes;
     uint64_t sent;    /* to go on from */
-    uint64_t reached; /* what ever left; a broken link takes `sent` back */
+    uint64_t reached; /* end of the bytes that ever left; a broken link takes
+                         `sent` back */
     uint64_t written; /* as the coordinator says */
     uint32_t window;  /* the coordinator's; GW_WINDOW_NONE: not yet */
     uint64_t window_bytes;
@@ -48,8 +49,9 @@ struct gw_remote {
     char text[GW_ERROR_TEXT_BYTES];
 };
 
-/* The caller may free what it had written, so no piece of it may be on its way
-   any more: one that was sent again may be, though the coordinator had it. */
+/* The caller may free the written bytes, so no piece of them may be on its way
+   any more: a piece that was sent twice may be, although the coordinator has
+   it. */
 static void
 finish(struct gw_remote *remote, enum gw_status status, const char *text)
 {
@@ -129,7 +131,7 @@ void gw_remote_read(struct gw_remote *remote,
 int gw_remote_frame(struct gw_remote *remote, const struct gw_frame *frame)
 {
     if (remote->phase != READING || frame->count != remote->request)
-        return 1; /* of a request that was answered twice */
+        return 1; /* a second answer to the same request */
     if (remote->n == 0 || frame->window != remote->bounce_window ||
         frame->offset != 0 || frame->length != piece_to_read(remote) ||
         frame->clock != remote->offset + remote->got)

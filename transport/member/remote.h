@@ -1,8 +1,8 @@
 /*
- * Checkpoint files of a member that does not see checkpoint.dir: the
+ * Checkpoint files of a member that cannot access checkpoint.dir: the
  * coordinator reads and writes them for it, through windows (proto/control.h
- * describes the exchange). One request at a time; what a broken link lost is
- * asked for or sent again. Everything on the loop's thread.
+ * describes the exchange). One request at a time; after a broken link the
+ * request, or its lost part, is sent again. Everything on the loop's thread.
  */
 #ifndef GW_TRANSPORT_REMOTE_H
 #define GW_TRANSPORT_REMOTE_H
@@ -18,7 +18,7 @@
 
 struct gw_remote;
 
-/* How a request came out; `bytes` is the size of a file that was asked for. */
+/* The result of a request; `bytes`: the file's size, if that was asked for. */
 typedef void gw_remote_cb(void *owner,
                           enum gw_status status,
                           const char *text,
@@ -43,8 +43,8 @@ void gw_remote_read(struct gw_remote *remote,
                     gw_remote_cb *done,
                     void *owner);
 
-/* Writes a whole file; `parts` and what they point to stay until `done`, which
-   is not called where the coordinator's peer is closed before. */
+/* Writes a whole file; `parts` and the bytes they point to stay until `done`,
+   which is not called if the coordinator's peer is closed before. */
 void gw_remote_write(struct gw_remote *remote,
                      uint64_t clock,
                      const char *name,
@@ -53,11 +53,11 @@ void gw_remote_write(struct gw_remote *remote,
                      gw_remote_cb *done,
                      void *owner);
 
-/* What comes from the coordinator. */
+/* Events of the coordinator's peer. */
 void gw_remote_link_up(struct gw_remote *remote);
 void gw_remote_reply(struct gw_remote *remote,
                      const struct gw_file_reply *reply);
-/* Returns 0 for a frame that nobody waits for. */
+/* Returns 0 for an unexpected frame. */
 int gw_remote_frame(struct gw_remote *remote, const struct gw_frame *frame);
 
 #endif
