@@ -1,6 +1,6 @@
 /*
- * What the address and thread sanitizers are told about fibers: each new one,
- * and every switch, on both sides of it. For whoever switches stacks himself
+ * Tells the address and thread sanitizers about fibers: each new one, and every
+ * switch, on both sides of it. For code that switches stacks itself
  * (sim_fiber.c, and the emulated CUDA of the tests).
  */
 #ifndef GW_TRANSPORT_FIBER_TELL_H
@@ -8,8 +8,8 @@
 
 #include <stddef.h>
 
-/* What they keep for a stack that is not running: the fiber's, "inside", and
-   that of who resumed it. */
+/* State of the sanitizers for a stack that is not running: of the fiber,
+   "inside", and of its resumer. */
 struct gw_fiber_told {
     const void *stack; /* the fiber's, from below */
     size_t bytes;
@@ -19,7 +19,7 @@ struct gw_fiber_told {
     void *inside_thread, *outside_thread;
 };
 
-/* The linker takes those that the sanitizer at hand has; mostly none. */
+/* Weak: the linker finds the functions of the sanitizer in use, mostly none. */
 __attribute__((weak)) void
 __sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t bytes);
 __attribute__((weak)) void
@@ -29,8 +29,8 @@ __attribute__((weak)) void *__tsan_create_fiber(unsigned flags);
 __attribute__((weak)) void __tsan_destroy_fiber(void *fiber);
 __attribute__((weak)) void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 
-/* The thread sanitizer counts calls and returns per fiber, so whatever switches
-   must not be a call of its own. */
+/* The thread sanitizer counts calls and returns per fiber, so the switching
+   code must not be a call of its own. */
 #define GW_SWITCHES __attribute__((always_inline)) static inline
 
 static inline void

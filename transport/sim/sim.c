@@ -1,4 +1,4 @@
-/* The simulated world: its hosts' regions, its dice, what is done to it. */
+/* The simulated world: making, running and freeing it. */
 #include "config.h"
 
 #include "transport/sim/sim_world.h"

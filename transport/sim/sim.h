@@ -1,12 +1,12 @@
 /*
  * The simulator: a cluster in one process, in virtual time. It offers the same
- * loop and the same transport table as the real world, so what runs in it is
- * the same server, coordinator and client code. A run is exact: the seed and
- * the build replay it bit for bit. One thread, or several (gw_sim_run).
+ * loop and the same transport table as the real world, so the same server,
+ * coordinator and client code runs in it. A run is exact: the seed and the
+ * build replay it bit for bit. One thread, or several (gw_sim_run).
  *
  * A world holds processes; a process has a loop, a disk and perhaps a fiber in
- * which a worker computes and waits. Whoever made them frees them: close the
- * processes' loops, then the world.
+ * which a worker computes and waits. The caller that made them frees them:
+ * first the processes' loops are closed, then the world.
  */
 #ifndef GW_TRANSPORT_SIM_H
 #define GW_TRANSPORT_SIM_H
@@ -20,14 +20,13 @@
 struct gw_sim;
 struct gw_sim_process;
 
-/* Another number where the same seed means another history than before: in the
-   order of what happens at one time, what is drawn, how long something takes.
- */
+/* Version of the history that a seed means. A change of the order of events at
+   one time, of a drawn number or of a duration needs another one. */
 #define GW_SIM_HISTORY 2
 
 struct gw_sim_options {
     uint64_t seed;
-    uint64_t latency_us; /* of every frame, at least */
+    uint64_t latency_us; /* least latency of every frame */
     uint64_t jitter_us;  /* uniformly added, drawn per frame and link */
     double bytes_per_us; /* of each link and direction, 0: unlimited */
     unsigned threads;    /* see gw_sim_run; more than 64 are 64 */
@@ -40,23 +39,24 @@ enum gw_status gw_sim_create(const struct gw_sim_options *options,
                              struct gw_error *error);
 void gw_sim_destroy(struct gw_sim *sim);
 
-/* In callbacks of processes gw_loop_now is meant: in several threads this is
-   when the last window ended. */
+/* The world's time: in several threads, the end of the last window. Callbacks
+   of processes use gw_loop_now instead. */
 uint64_t gw_sim_now(const struct gw_sim *sim);
 
 /* A number of the world's own generator, below n. */
 uint64_t gw_sim_draw(struct gw_sim *sim, uint64_t n);
 
-/* The network of a host, which all its processes share. */
+/* The network of a host, shared by all its processes. */
 struct gw_sim_host_options {
     double bytes_per_us; /* in each direction, 0: unlimited */
-    uint64_t latency_us; /* more than the world's, of what leaves and comes */
+    uint64_t latency_us; /* added to the world's, for frames that leave and that
+                            arrive */
 };
 
 /*
  * Frames between `host` and others pass its interface one after the other, at
- * its rate, both as they leave and as they come; frames within it do not. From
- * now on; without this call a host is unlimited. GW_ENOMEM.
+ * its rate, in each direction; frames within the host do not. Takes effect now;
+ * without this call a host is unlimited. GW_ENOMEM.
  */
 enum gw_status gw_sim_host(struct gw_sim *sim,
                            const char *host,
@@ -84,44 +84,44 @@ enum gw_status gw_sim_spawn(struct gw_loop *loop,
                             struct gw_error *error);
 
 /*
- * How long a computation of the caller of `loop` over so many samples takes
- * (gw_loop_computed), unless it is interrupted; NULL: no time. Asked when its
- * first part is done; each part takes its share of that time, and together they
- * take all of it.
+ * Sets the duration of a computation of the caller of `loop` over so many
+ * samples (gw_loop_computed), unless it is interrupted; NULL: no time.
+ * compute_us is called when the first part is done; each part takes its share
+ * of that time, and together they take all of it.
  */
 void gw_sim_compute_model(struct gw_loop *loop,
                           uint64_t (*compute_us)(void *owner, uint64_t samples),
                           void *owner);
 
-/* `passed` hears of each part of a computation, when its time has passed: from
-   when it did, and until when. With the model's owner. */
+/* `passed` is called after each part of a computation, with the begin and the
+   end of its time, and with the model's owner. */
 void gw_sim_compute_watch(struct gw_loop *loop,
                           void (*passed)(void *owner,
                                          uint64_t begin_us,
                                          uint64_t end_us));
 
-/* How fast the process goes through memory where it works (gw_loop_worked): so
-   long it hears nothing, and what is due is late. 0: it takes no time. */
+/* Sets the rate at which the process goes through memory while it works
+   (gw_loop_worked): during that time it handles no event, and timers are late.
+   0: work takes no time. */
 void gw_sim_work_model(struct gw_loop *loop, double bytes_per_us);
 
-/* Links of this process are no faster than this; 0: than those of others. */
+/* Limits the rate of this process's links; 0: the rate of all others. */
 void gw_sim_slow(struct gw_loop *loop, double bytes_per_us);
 
 /*
- * Runs the world until `done` says so (1), or nothing is left to happen before
- * until_us (0; then it is until_us, unless that is UINT64_MAX). `done` looks
- * and changes nothing.
+ * Runs the world until `done` returns non-zero (1), or nothing is left to
+ * happen before until_us (0; then it is until_us, unless that is UINT64_MAX).
+ * `done` has no side effects.
  *
- * With options.threads of 2 or more hosts are divided among so many threads,
- * the caller's among them, or as many as there can be, and what happens on
- * hosts is the same to the bit as in one thread. Processes' callbacks then run
- * in the thread that has their host in this run, fibers too, and may do what
- * they do with their own loop, disk and links. All that is done to the world,
- * to hosts and to processes from outside is for calls of gw_sim_at and for the
- * time between runs (asserted). `done` is asked now and then only, no later
- * than the smallest latency after it could have said yes, so that what is
- * begun after such a run is not begun at the same time as in one thread. That
- * latency, between any two hosts, must not be 0 (asserted).
+ * With options.threads of 2 or more the hosts are divided among so many
+ * threads, including the caller's, or as many as can be started, and the
+ * history of every host is the same to the bit as in one thread. Callbacks and
+ * fibers of a process then run in the thread of its host, and may use their own
+ * loop, disk and links. The world, hosts and processes may be changed from
+ * outside only in calls of gw_sim_at and between runs (asserted). `done` is
+ * called now and then only, at the latest one least latency after it could have
+ * returned non-zero, so actions after such a run happen at other times than in
+ * one thread. That latency, between any two hosts, must not be 0 (asserted).
  */
 int gw_sim_run(struct gw_sim *sim,
                int (*done)(void *owner),
@@ -130,35 +130,35 @@ int gw_sim_run(struct gw_sim *sim,
 
 /* ---- faults, at the current virtual time ---- */
 
-/* Calls `fire` after delay_us, outside of every process, before anything that
-   happens at that time. */
+/* Calls `fire` after delay_us, outside of every process, before all other
+   events of that time. */
 void gw_sim_at(struct gw_sim *sim,
                uint64_t delay_us,
                void (*fire)(void *owner),
                void *owner);
 
-/* Breaks one of the open links, chosen by the world's generator; what was on
- * its way is lost, the first put of it perhaps half written. Returns 0 when
- * there is none. */
+/* Breaks one of the open links, chosen by the world's generator; frames on
+   their way are lost, the first put of them perhaps half written. Returns 0
+   when there is none. */
 int gw_sim_cut(struct gw_sim *sim);
 
-/* The process stands still for pause_us; events wait. */
+/* Pauses the process for pause_us; its events wait. */
 void gw_sim_pause(struct gw_loop *loop, uint64_t pause_us);
 
-/* Every process stands still at once. */
+/* Pauses every process at once. */
 void gw_sim_pause_all(struct gw_sim *sim, uint64_t pause_us);
 
 /*
- * The process is gone: no event reaches it and its links break. Its objects
- * stay allocated until their owner frees them, which has no effect on others.
+ * Kills the process: no event reaches it and its links break. Its objects stay
+ * allocated until their owner frees them, without effect on others.
  */
 void gw_sim_kill(struct gw_loop *loop);
 int gw_sim_is_dead(const struct gw_loop *loop);
 
 /*
- * Lets the fiber of a killed process run to its end, so that it frees what it
- * holds: it hears nothing any more, nothing it sends goes anywhere, and its own
- * time passes from deadline to deadline until its last wait is over.
+ * Lets the fiber of a killed process run to its end, so that it frees its
+ * memory: it receives nothing, its frames are dropped, and its own time passes
+ * from deadline to deadline until its last wait is over.
  */
 void gw_sim_unwind(struct gw_loop *loop);
 
@@ -167,7 +167,7 @@ void gw_sim_unwind(struct gw_loop *loop);
 /*
  * The n-th operation from now that changes the disk fails with `status`; with
  * GW_OK the host loses power there: every later operation fails, and
- * gw_sim_disk_restart brings back what was synced.
+ * gw_sim_disk_restart restores the synced state.
  */
 void gw_sim_disk_fail(struct gw_loop *loop,
                       uint64_t operation,
@@ -175,10 +175,10 @@ void gw_sim_disk_fail(struct gw_loop *loop,
 void gw_sim_disk_restart(struct gw_loop *loop);
 
 /* From now on each sync of a file on the disk of this process takes so long,
-   and the work that makes it. */
+   and so does the work that makes it. */
 void gw_sim_disk_slow(struct gw_loop *loop, uint64_t sync_us);
 
-/* Changing operations so far: what a sweep counts to. */
+/* Number of changing operations so far: the limit of a sweep. */
 uint64_t gw_sim_disk_operations(const struct gw_loop *loop);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The world's time, and calls of the world itself, outside of every process:
- * faults and whatever else a test schedules with gw_sim_at.
+ * faults and other calls that a test schedules with gw_sim_at.
  */
 #include "config.h"
 

@@ -13,13 +13,13 @@ struct gw_sim_caller {
     struct gw_sim_fiber *fiber;
     void (*finished)(void *argument);
     void *argument;
-    int waits; /* in a turn of the loop, for what happens to the process */
+    int waits; /* in a turn of the loop, for the next event of the process */
     int (*done)(void *owner); /* or for this only, if it is not NULL */
     void *done_owner;
     int runs;
     int computes;             /* until `wake` */
     struct gw_sim_event wake; /* the end of a part of a computation */
-    uint64_t whole_us;        /* of a computation, */
+    uint64_t whole_us;        /* duration of a computation, */
     uint64_t passed_us;       /* and of its parts so far */
 };
 
@@ -42,7 +42,7 @@ static void resume(struct gw_sim_process *process)
 
 /* ---- waiting ---- */
 
-void gw_sim_look_again(struct gw_sim_process *process)
+void gw_sim_caller_wake(struct gw_sim_process *process)
 {
     const struct gw_sim_caller *caller = process->caller;
     if (caller && caller->waits &&
@@ -50,7 +50,7 @@ void gw_sim_look_again(struct gw_sim_process *process)
         resume(process);
 }
 
-void gw_sim_look_sent(struct gw_sim_process *process)
+void gw_sim_caller_wake_sent(struct gw_sim_process *process)
 {
     const struct gw_sim_caller *caller = process->caller;
     if (caller && caller->waits && !caller->done)
@@ -106,7 +106,7 @@ void gw_sim_unwind(struct gw_loop *loop)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
     assert(process->dead);
-    if (process->caller) /* which may be computing */
+    if (process->caller) /* it may be computing */
         gw_sim_cancel(process->host, &process->caller->wake);
     while (process->caller)
         resume(process);

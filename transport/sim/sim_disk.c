@@ -49,8 +49,8 @@ struct gw_sim_disk {
     uint64_t operations, fail_at;
     enum gw_status fail_status;
     int dead;
-    uint64_t sync_us; /* that a sync takes, */
-    uint64_t late_us; /* and what came of it for the work that runs */
+    uint64_t sync_us; /* duration of a sync, */
+    uint64_t late_us; /* and the time to add to the running work */
 };
 
 struct gw_file {
@@ -291,7 +291,7 @@ static enum gw_status disk_rename(struct gw_disk *base,
                        from);
     inode_set(&name_make(disk, to)->now, source->now);
     inode_set(&source->now, NULL);
-    /* what lies in a directory goes with it */
+    /* the content of a directory moves with it */
     for (struct name *one = disk->names; one; one = one->next) {
         char path[PATH_BYTES];
         if (!one->now || strncmp(one->path, from, n) != 0 ||

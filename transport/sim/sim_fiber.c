@@ -13,7 +13,7 @@
 
 #include "transport/sim/fiber_tell.h"
 
-/* Below a stack lies a guard: what overflows it faults, and changes nothing. */
+/* A guard lies below each stack: an overflow faults, and changes nothing. */
 #define STACK_BYTES ((size_t)1 << 20)
 #define GUARD_BYTES ((size_t)64 << 10)
 

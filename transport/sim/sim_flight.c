@@ -13,7 +13,7 @@ static struct gw_sim_port *port_of(const struct gw_sim_link *end,
     return &end->process->host->port[way];
 }
 
-/* The first of those that come is here: it has an event to itself. */
+/* Handles the first incoming frame, as an event of its own. */
 static void arrive(struct gw_sim_link *to)
 {
     struct gw_sim_flight *flight = to->incoming;
@@ -47,7 +47,7 @@ static double slower(double rate, double other)
     return rate == 0 || (other > 0 && other < rate) ? other : rate;
 }
 
-/* Of the slower end, 0: unlimited. */
+/* The rate of the slower end, 0: unlimited. */
 static double rate_of(const struct gw_sim_link *end)
 {
     const struct gw_sim *sim = end->process->host->sim;
@@ -94,14 +94,14 @@ static void send_next(struct gw_sim_link *end)
         gw_sim_schedule(end->process->host, &end->line, end->left_us);
 }
 
-/* What is sent to it is with it at once. */
+/* Non-zero if frames enter the peer at once. */
 static int is_at_hand(const struct gw_sim_link *peer,
                       const struct gw_sim_link *end)
 {
     return peer && end->there->region == end->process->host->region;
 }
 
-/* Ends first, then what they point to, then what that points to. */
+/* Prefetches ends first, then the memory they point to, and so on. */
 static void prefetch_turn_out(const struct gw_sim_turn *turn, int times)
 {
     const struct gw_sim_link *end = GW_CONTAINER(turn, struct gw_sim_link, out);
@@ -146,13 +146,13 @@ static void turn_out_done(struct gw_sim_turn *turn)
         gw_sim_deliver(&end->line);
     } else {
         has_left(end);
-        gw_sim_look_sent(process);
+        gw_sim_caller_wake_sent(process);
     }
 }
 
 /* ---- in ---- */
 
-/* One of those that came while the process stood still; links take turns. */
+/* Handles one frame that came during a pause; links take turns. */
 static void take_kept(struct gw_sim_event *event)
 {
     struct gw_sim_link *to = event->owner;
@@ -184,10 +184,10 @@ static void come_in(struct gw_sim_link *to)
         return;
     }
     arrive(to);
-    gw_sim_look_again(process);
+    gw_sim_caller_wake(process);
 }
 
-/* It is at the host, whose interface may be busy with what came before. */
+/* The first frame has reached the host, and may have to wait in line. */
 static void reach(struct gw_sim_event *event)
 {
     struct gw_sim_link *to = event->owner;
@@ -206,7 +206,7 @@ static void prefetch_turn_in(const struct gw_sim_turn *turn, int times)
     if (times != 2)
         return;
     gw_sim_prefetch(to->outside, sizeof *to->outside);
-    /* and the peer, which has what it needs for each frame behind them */
+    /* and the peer, whose fields for each frame lie behind its windows */
     gw_sim_prefetch(to->base.windows, sizeof *to->base.windows + GW_CACHE_LINE);
     gw_sim_prefetch(to->base.owner, GW_CACHE_LINE);
     gw_sim_prefetch(to->process, sizeof *to->process);
@@ -296,7 +296,7 @@ void gw_sim_link_prepare(struct gw_sim_link *end)
     end->incoming_last = &end->incoming;
     end->line.process = end->takes.process = end->news.process = end->process;
     end->line.owner = end->takes.owner = end->news.owner = end;
-    /* of nobody: frames come near also while the process stands still */
+    /* of no process: frames approach also during a pause */
     end->comes.owner = end;
     end->comes.run = reach;
     end->comes.prefetch = prefetch_first;

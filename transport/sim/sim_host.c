@@ -1,8 +1,8 @@
 /*
- * The network of a simulated host: one interface that all its processes share,
- * with a rate in each direction. Links take turns at it, a frame or some small
- * ones at a time, as connections that share a line fairly do; behind it there
- * is a switch that keeps whatever comes in faster than the interface takes it.
+ * The network of a simulated host: one interface for all its processes, with a
+ * rate in each direction. Links take turns at it, a frame or some small ones at
+ * a time, like connections that share a line fairly; a switch behind it buffers
+ * frames that come faster than the interface takes them.
  */
 #include "config.h"
 
@@ -79,7 +79,7 @@ void gw_sim_hosts_free(struct gw_sim *sim)
     }
 }
 
-/* That of two hosts whose own is least. */
+/* The world's latency and the two smallest additions of hosts. */
 uint64_t gw_sim_least_latency(const struct gw_sim *sim)
 {
     uint64_t least[2] = {UINT64_MAX / 4, UINT64_MAX / 4};
@@ -167,7 +167,7 @@ static void serve(struct gw_sim_event *event)
         begin_first(port);
 }
 
-/* Who is at it, and who is next. */
+/* Prefetches the served user and the next one. */
 static void prefetch(const struct gw_sim_event *event, int times)
 {
     const struct gw_sim_port *port = event->owner;
@@ -179,7 +179,7 @@ static void prefetch(const struct gw_sim_event *event, int times)
         port->serves->prefetch(port->serves, times);
     if (port->first)
         port->first->prefetch(port->first, times);
-    if (port->first && times == 1) /* who will be first */
+    if (port->first && times == 1) /* the one after */
         gw_sim_prefetch(port->first->next, sizeof *port->first);
 }
 
@@ -211,7 +211,7 @@ int gw_sim_turn_pass(struct gw_sim_port *port, struct gw_sim_turn *turn)
 void gw_sim_turn_leave(struct gw_sim_port *port, struct gw_sim_turn *turn)
 {
     if (port->serves == turn)
-        port->serves = NULL; /* what it was at takes its time */
+        port->serves = NULL; /* its frame takes its time all the same */
     if (turn->back)
         take(port, turn);
 }

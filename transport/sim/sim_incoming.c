@@ -1,6 +1,6 @@
 /*
  * Frames on their way to an end of a link: their memory, and the list in which
- * they arrive. What they do at the end is in sim_flight.c.
+ * they arrive. sim_flight.c handles their arrival.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@ uint64_t gw_sim_latency(struct gw_sim_host *from, const struct gw_sim_host *to)
    sends, it would keep no more than these. */
 #define SPARES_MAX (1 << 18)
 
-/* Those without bytes are all of a size, and the last one is still at hand. */
+/* Flights without bytes have one size, and the last one freed is in cache. */
 struct gw_sim_flight *gw_sim_flight_new(struct gw_sim_region *region,
                                         size_t bytes)
 {

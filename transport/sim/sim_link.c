@@ -130,9 +130,9 @@ void gw_sim_link_fail(struct gw_sim_link *end,
     gw_sim_schedule(end->process->host, &end->news, 0);
 }
 
-/* Half of a put that was on its way may lie in the window already. What was on
-   its way to this end has to be known, all of it: not while a region runs,
-   unless the peer has said its last word. */
+/* Writes a part of the first incoming put into its window, as a break may. All
+   frames on their way must be known: not while a region runs, unless the peer
+   has said its last word. */
 static void tear(struct gw_sim_link *to)
 {
     struct gw_sim_flight *flight = to->incoming;
@@ -175,7 +175,7 @@ void gw_sim_link_close(struct gw_link *base)
 struct last_word {
     struct gw_sim_note note;
     struct gw_sim_link *to;
-    int is_reset; /* what is on its way is lost; else it comes behind that */
+    int is_reset; /* frames on their way are lost; else it comes behind them */
 };
 
 static void drop_last(struct gw_sim_event *event)

@@ -158,7 +158,7 @@ static void accept_link(struct gw_sim_link *end, struct answer *answer)
     end->owed = 1;
     end->base.up = 1;
     answer->acceptor = end;
-    /* whatever else is said comes behind it */
+    /* everything else that is sent comes behind it */
     end->answered_us = end->arrives_us = send_answer(answer);
     end->base.handler->up(&end->base, NULL);
 }
@@ -218,7 +218,7 @@ static void set_deadline(struct gw_sim_link *opener)
                     gw_sim_time(opener->process->host) + LOGIN_US);
 }
 
-/* Where the address says, or, so that it is refused, here. */
+/* The host in the address; or this one, which refuses an unknown address. */
 static struct gw_sim_host *host_at(struct gw_sim_host *here,
                                    const char *address)
 {

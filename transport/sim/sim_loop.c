@@ -11,7 +11,7 @@ static uint64_t now_us(struct gw_loop *loop)
     return gw_sim_process_time(gw_sim_process_of(loop));
 }
 
-/* Calls from outside, between what happens, are one turn while time stands. */
+/* Calls from outside, between events, are one turn while time stands. */
 static uint64_t turn_began_us(struct gw_loop *loop)
 {
     const struct gw_sim_process *process = gw_sim_process_of(loop);

@@ -1,7 +1,7 @@
 /*
- * What hosts send to each other. Within a region it is on its way at once; to
- * another region, which may be in another thread, it goes when the window is
- * over, and is there before the next one begins.
+ * Mail between hosts. Within a region it is on its way at once; to another
+ * region, which may be in another thread, it goes when the window is over, and
+ * is there before the next one begins.
  */
 #include "config.h"
 

@@ -23,7 +23,7 @@ static void on_resume(struct gw_sim_event *event)
     process->held_last = &process->held;
     while (held) {
         struct gw_sim_event *next = held->next;
-        /* in its place: what happens now is behind it */
+        /* in its place: new events are behind it */
         gw_sim_schedule_placed(region, held, region->now_us, held->place);
         held = next;
     }
@@ -92,7 +92,7 @@ void gw_sim_deliver(struct gw_sim_event *event)
     } else if (process) {
         begin_turn(process);
         event->run(event);
-        gw_sim_look_again(process);
+        gw_sim_caller_wake(process);
         end_turn(process);
     } else {
         event->run(event);

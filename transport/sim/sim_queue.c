@@ -1,9 +1,9 @@
 /*
- * What is to happen in a simulated world, in the order of time and, at one
- * time, of place. Most of it is near: a wheel has a list for each of the next
- * microseconds, in which almost all come close to its ends; a list for which
- * that does not hold is sorted when its time has come. The rest, such as
- * heartbeats, waits in a heap.
+ * Scheduled events of a simulated world, in the order of time and, at one time,
+ * of place. Most events are near: a wheel has a list for each of the next
+ * microseconds, and almost all belong close to an end of their list; a list
+ * with one that does not is sorted when its time has come. The other events,
+ * such as heartbeats, wait in a heap.
  */
 #include "config.h"
 
@@ -83,10 +83,10 @@ static int bit(const uint64_t *bits, size_t i)
     return (int)(bits[i / 64] >> i % 64 & 1);
 }
 
-/* Where an event goes in its slot, which may be left unsorted, but not when its
-   time has come. What is scheduled at the time at which it happens is behind
-   all others: it is of the same host as those that are scheduled so before it,
-   or that host's business is none of theirs. */
+/* Finds the place of an event in its slot, which may be left unsorted until its
+   time has come. An event that is scheduled for the current time goes behind
+   all others: earlier ones of that kind are of the same host, or of hosts that
+   it does not affect. */
 static struct gw_heap_node *place_of(struct gw_sim_queue *queue,
                                      const struct gw_sim_event *event,
                                      uint64_t now_us)

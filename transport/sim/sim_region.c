@@ -1,4 +1,4 @@
-/* Events of a region: when they happen, to whom, and in which order. */
+/* Events of a region: scheduled, cancelled and taken in order. */
 #include "config.h"
 
 #include "transport/sim/sim_world.h"

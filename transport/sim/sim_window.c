@@ -1,10 +1,10 @@
 /*
- * A world in several threads. What leaves a host takes some time to reach one
- * of another region, the lookahead; so if nothing happens before T, what
- * happens to different regions before T + lookahead is independent, and each
- * region goes through that window of time by itself. Between windows one thread
- * has the world to itself (Chandy and Misra, CACM 24(4), 1981; the windows are
- * those of Nicol, J. ACM 40(2), 1993).
+ * A world in several threads. A frame needs some time to reach a host of
+ * another region, the lookahead; so if nothing happens before T, events of
+ * different regions before T + lookahead are independent, and each region goes
+ * through that window of time by itself. Between windows one thread has the
+ * world to itself (Chandy and Misra, CACM 24(4), 1981; the windows are those of
+ * Nicol, J. ACM 40(2), 1993).
  */
 #include "config.h"
 
@@ -27,8 +27,7 @@ struct hand {
     pthread_t thread;
 };
 
-/* The caller goes through the first region, and through those for which there
-   is no hand. */
+/* The caller runs the first region, and regions without a hand. */
 struct crew {
     struct gw_sim *sim;
     struct hand hand[GW_SIM_REGIONS_MAX];
@@ -145,7 +144,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What happens from then on, and before that, is independent. */
+/* Events from from_us until the end of the window are independent. */
 static uint64_t window_end(struct gw_sim *sim, uint64_t from_us)
 {
     if (sim->lookahead_us == 0)
