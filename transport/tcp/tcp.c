@@ -12,8 +12,9 @@
 
 #include "transport/link/limits.h"
 
-#define BACKLOG  1024
-#define SHARE_US 1000 /* of a turn; some hundred small frames */
+#define BACKLOG 1024
+#define SHARE_US                                                               \
+    1000 /* share of each turn for delayed links; some hundred small frames */
 
 const struct gw_transport_ops gw_tcp_transport;
 
@@ -30,8 +31,8 @@ static enum gw_status meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
     return GW_OK;
 }
 
-/* A turn for both directions; what then remains waits for the poll, which comes
-   back at once. */
+/* A turn for both directions; the rest waits for the poll, which comes back at
+   once. */
 static void take_turn(struct gw_tcp_link *link, int readable)
 {
     link->tcp->took_turn = 1;
@@ -45,7 +46,7 @@ static void take_turn(struct gw_tcp_link *link, int readable)
 
 /* ---- turns ---- */
 
-/* Behind those that wait already. */
+/* Enters the link behind those that wait already. */
 static void wait_for_turn(struct gw_tcp_link *link)
 {
     if (link->late)
@@ -68,8 +69,8 @@ static void wait_no_more(struct gw_tcp_link *link)
     link->late = 0;
 }
 
-/* Those that could be read when a turn was over, the first first. They have a
-   share of each turn, also where others use all of it. */
+/* Gives turns to links that became readable when a turn was over, oldest first.
+   They have a share of each turn, even if others use all of it. */
 static void read_late(struct gw_tcp *tcp)
 {
     struct gw_loop *loop = tcp->base.loop;
@@ -255,9 +256,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         link->out.blocked = 0;
     if (!link->base.up)
         return;
-    /* libuv names ready sockets in the same order each time: whoever does not
-       get a turn gets one of the next, before those that had theirs; the first
-       has one without a look at the clock */
+    /* libuv names ready sockets in the same order each time: a link that gets
+       no turn gets one in the next, before links that had theirs; the first has
+       one without a look at the clock */
     if (link->tcp->late ||
         (link->tcp->took_turn && gw_loop_turn_is_over(link->tcp->base.loop)))
         wait_for_turn(link);
@@ -265,7 +266,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         take_turn(link, events & UV_READABLE);
 }
 
-/* Asks libuv for what this link waits for; a call only where that changed. */
+/* Asks libuv for the events that this link waits for; calls it only if they
+   have changed. */
 void gw_tcp_watch(struct gw_tcp_link *link)
 {
     int events = UV_READABLE;

@@ -2,12 +2,12 @@
  * Inside the tcp transport. A link is a non-blocking socket polled by libuv;
  * reads and writes are our own, so that a payload goes from the socket into its
  * window and from its arena into the socket without a buffer in between. Most
- * are TCP sockets, some are stream sockets of the file system (unix(7)): those
- * differ in their addresses and in nothing else.
+ * are TCP sockets, some are stream sockets of the file system (unix(7)), which
+ * differ in nothing but their addresses.
  *
- *   tcp.c          the table, listeners' and links' life
+ *   tcp.c          the table, listeners and links
  *   tcp_address.c  ports and local sockets
- *   tcp_flight.c   how much of a stream is on its way
+ *   tcp_flight.c   the amount of a stream that is in flight
  *   tcp_local.c    addresses of this host's file system
  *   tcp_login.c    from a socket to a link that is up
  *   tcp_read.c     frames in
@@ -37,9 +37,9 @@
  */
 #define GW_TCP_AHEAD_BYTES ((size_t)8 << 10)
 
-/* Written, and read, before other links and timers have their turn: a chunk. In
-   quarters of one its checksum would find more in cache, but what calls cost
-   made the training path slower by a tenth. */
+/* Bytes read or written before other links and timers have their turn: a chunk.
+   Quarters of a chunk would keep more of it in cache for its checksum, but the
+   cost of more calls made the training path slower by a tenth. */
 #define GW_TCP_TURN_BYTES ((size_t)1 << 20)
 
 struct gw_tcp;
@@ -51,29 +51,29 @@ struct gw_tcp_file {
     char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* "": none */
 };
 
-/* What is being read: a header, then perhaps a payload, then a header .. */
+/* Reading: a header, then perhaps a payload, then a header .. */
 struct gw_tcp_in {
     uint8_t header[GW_FRAME_BYTES];
-    size_t header_bytes; /* that are there */
+    size_t header_bytes; /* received so far */
     int in_payload;
     uint8_t ahead[GW_TCP_AHEAD_BYTES]; /* read, but not yet looked at */
     size_t ahead_at, ahead_bytes;
     struct gw_frame frame;
-    uint8_t *place; /* of the payload */
+    uint8_t *place; /* destination of the payload */
     size_t place_bytes;
     uint32_t crc;
     uint8_t *message; /* buffer for payloads without a window */
     size_t message_room;
 };
 
-/* What is being written: frames already taken from the queue. */
+/* Writing: frames already taken from the queue. */
 struct gw_tcp_out {
     struct gw_send *send[GW_TCP_BATCH];
     uint8_t header[GW_TCP_BATCH][GW_FRAME_BYTES];
     size_t n;
-    size_t sent_bytes; /* of send[0], its header included */
+    size_t sent_bytes; /* bytes of send[0] already sent, its header included */
     int blocked; /* wait for the poll: the socket is full, or the turn over */
-    int over;    /* the peer is gone; what it said is still to be read */
+    int over;    /* the peer is gone; its last bytes are still to be read */
 };
 
 struct gw_tcp_link {
@@ -85,7 +85,8 @@ struct gw_tcp_link {
     int poll_open, events;
     struct gw_tcp_link *next_dirty;
     int dirty;
-    struct gw_tcp_link *next_late; /* among those that wait for a turn */
+    struct gw_tcp_link
+        *next_late; /* in the list of links that wait for a turn */
     int late;
 
     /* login */
@@ -96,7 +97,7 @@ struct gw_tcp_link {
     struct gw_work resolve;
     int resolving; /* the link cannot be freed before the work is done */
     struct gw_places *found;
-    size_t trying;        /* of those */
+    size_t trying;        /* index in `found` */
     int number;           /* why the address before failed, an errno */
     struct gw_place from; /* opener: of the last attempt; bytes 0: not known */
     struct gw_error error;
@@ -120,7 +121,7 @@ struct gw_tcp {
     struct gw_tcp_link *dirty;
     struct gw_tcp_link *late, **late_last; /* for a turn, the first first */
     int took_turn;        /* a link, in the loop's turn that goes on */
-    struct gw_task flush; /* of those that are dirty still */
+    struct gw_task flush; /* of the links that are still dirty */
     struct gw_listener *listeners;
     unsigned handles;         /* open libuv handles that point here */
     struct gw_own_places own; /* to dial from */
@@ -156,7 +157,7 @@ void gw_tcp_release(struct gw_link *base);
 void gw_tcp_let_go(struct gw_tcp_link *link);
 
 /* tcp_address.c */
-/* Whether it reads as an address; looks no name up. GW_EINVAL. */
+/* Checks the syntax of an address, without a lookup. GW_EINVAL. */
 enum gw_status gw_tcp_check(const char *address, struct gw_error *error);
 /* All places of an address; the caller frees them. GW_EINVAL, GW_ENOMEM. */
 enum gw_status gw_tcp_resolve(const char *address,
@@ -166,23 +167,23 @@ enum gw_status gw_tcp_resolve(const char *address,
                               struct gw_error *error);
 void gw_tcp_name(int fd, int peer, char text[GW_ADDRESS_MAX]);
 
-/* Why an attempt to connect came to nothing: `why`, and what the address does
-   not say: to which place, from which, and what chose that one. */
+/* Explains why an attempt to connect failed: `why`, the place that was tried,
+   the own address, and the reason for choosing that one. */
 void gw_tcp_tell_attempt(const struct gw_tcp_link *link,
                          const char *why,
                          char text[GW_ERROR_TEXT_BYTES]);
 
 /* tcp_local.c */
-/* Whether it begins as a local address does, "unix:PATH". */
+/* Non-zero for "unix:PATH". */
 int gw_tcp_is_local(const char *address);
 /* GW_EINVAL: no path, or a longer one than a socket can have. */
 enum gw_status gw_tcp_local_place(const char *address,
                                   struct sockaddr_un *at,
                                   struct gw_error *error);
 /*
- * A socket that listens at a path, which only this user can connect to. Takes
- * the place of a socket whose process is dead, and of nothing else:
- * GW_EADDRINUSE. GW_EINVAL, GW_EIO.
+ * Listens at a path, on a socket that only this user can connect to. Replaces
+ * the socket of a dead process, and nothing else: GW_EADDRINUSE. GW_EINVAL,
+ * GW_EIO.
  */
 enum gw_status gw_tcp_local_listen(const char *address,
                                    int backlog,
@@ -191,7 +192,7 @@ enum gw_status gw_tcp_local_listen(const char *address,
                                    struct gw_error *error);
 /* Removes the file, unless another has taken its place, or there is none. */
 void gw_tcp_local_remove(const struct gw_tcp_file *file);
-/* Whether who has connected is this user, or root. */
+/* Non-zero if the peer is this user, or root. */
 int gw_tcp_local_may(int fd);
 /* "unix:PATH" of the own end, "local, pid 7" of the other. */
 void gw_tcp_local_name(int fd, int peer, char text[GW_ADDRESS_MAX]);
@@ -205,7 +206,7 @@ void gw_tcp_accept(struct gw_socket_listener *listener, int fd);
 void gw_tcp_greet(struct gw_tcp_link *link);
 
 /* tcp_read.c and tcp_write.c */
-/* A turn; of what is left to read the poll tells. */
+/* A turn of reading; the poll announces bytes that are left. */
 void gw_tcp_read(struct gw_tcp_link *link);
 /* A turn; non-zero when there is more to write. */
 int gw_tcp_write(struct gw_tcp_link *link);

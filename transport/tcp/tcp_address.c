@@ -1,4 +1,4 @@
-/* Where a tcp link leads to: a port of a host, or a local socket. */
+/* Destination of a tcp link: a port of a host, or a local socket. */
 #include "config.h"
 
 #include "transport/tcp/tcp.h"
@@ -43,7 +43,7 @@ enum gw_status gw_tcp_resolve(const char *address,
     return gw_address_resolve(address, numeric, passive, found_p, error);
 }
 
-/* "127.0.1.1:7000", where the address as it was given says it otherwise. */
+/* "127.0.1.1:7000", if the resolved address reads differently. */
 static size_t print_to(const struct gw_tcp_link *link, char *text, size_t room)
 {
     size_t n = link->found->n;
@@ -60,7 +60,7 @@ static size_t print_to(const struct gw_tcp_link *link, char *text, size_t room)
                                    : "");
 }
 
-/* "10.0.0.3, as routes say": the host, and what chose it. */
+/* "10.0.0.3, as routes say": the own host, and the reason for choosing it. */
 static size_t
 print_from(const struct gw_tcp_link *link, char *text, size_t room)
 {

@@ -1,8 +1,8 @@
 /*
- * The bound is SO_SNDBUF, which counts what is written until it is
- * acknowledged, and the kernel's memory for it: somewhat less than that is
- * payload. It is set anew as the stream gets faster or slower, and given up
- * (SO_BUF_LOCK, since Linux 5.14) where the stream needs more.
+ * The bound is SO_SNDBUF, which counts written bytes until they are
+ * acknowledged, and the kernel's memory for them: the payload is somewhat less.
+ * It is set again as the stream gets faster or slower, and given up
+ * (SO_BUF_LOCK, since Linux 5.14) if the stream needs more.
  */
 #include "config.h"
 
@@ -22,24 +22,25 @@
 #define SO_BUF_LOCK 72
 #endif
 
-/* Of the slowest stream: twice a net.core.wmem_max of 208 KiB, which is what
-   kernels before 6.18 let every user have. Enough not to starve beside streams
-   that fill the queue. */
+/* For the slowest stream: twice a net.core.wmem_max of 208 KiB, which kernels
+   before 6.18 let every user have. Enough not to starve next to streams that
+   fill the queue. */
 #define LEAST ((size_t)416 << 10)
 
 /* There and back on a near line, while it is empty, takes no longer. */
 #define NEAR_US 1000
 
-/* What a line carries meanwhile waits for it: a process that has no processor
-   for a moment finds its stream busy still. */
+/* Time for which a stream has bytes ahead: a process without a processor for a
+   moment still finds its stream busy. */
 #define AHEAD_US 2000
 
-/* What is looked at together, of one or more times from one full socket to
-   another: what was written meanwhile has left it. A pause is no stream. */
+/* Length of a measurement, made of one or more times from one full socket to
+   the next: the bytes written in such a time have left it. A longer time is a
+   pause, and not measured. */
 #define INTERVAL_US 5000
 #define PAUSE_US    100000
 
-/* Of a slower interval; a faster one counts at once. */
+/* for a slower measurement; a faster one counts at once */
 #define WEIGHT 0.03
 
 static double ahead_bytes(double bytes_per_s)
@@ -66,8 +67,8 @@ static void set(int fd, int option, int value)
     setsockopt(fd, SOL_SOCKET, option, &value, sizeof value);
 }
 
-/* The kernel gives twice what it is asked for, which is what it counts, or less
-   than that if the user may have no more. */
+/* The kernel grants twice the requested size, because it counts its own memory
+   too, or less if the user may have no more. */
 static void bound(struct gw_tcp_flight *flight, int fd, size_t bytes)
 {
     if (flight->aside[0] && flight->bound_bytes == 0)
@@ -92,10 +93,10 @@ static void leave_to_kernel(struct gw_tcp_flight *flight, int fd)
 }
 
 /*
- * bbr goes by the part of the line that it has measured itself, and takes
- * seconds to take up what another stream leaves. With a bound no control has
- * much to do, and the one that does least does best (though the kernel goes on
- * to pace what bbr has paced, if faster than the stream is).
+ * bbr relies on the share of the line that it has measured itself, and takes
+ * seconds to use the part that another stream leaves. With a bound a congestion
+ * control has little to do, and the simplest does best (although the kernel
+ * goes on pacing a socket that bbr has paced, if faster than the stream is).
  */
 static void note_control(struct gw_tcp_flight *flight, int fd)
 {
@@ -120,9 +121,9 @@ static int is_near(struct gw_tcp_flight *flight, int fd)
     return flight->near;
 }
 
-/* Given up where it has too little ahead even with the most that it may have,
-   and ours again below three quarters of such a rate, so that it changes
-   hands seldom. */
+/* Gives the bound up if even the largest allowed one keeps too little ahead,
+   and takes it back below three quarters of that rate, so that it changes hands
+   seldom. */
 static void suit(struct gw_tcp_flight *flight, int fd)
 {
     size_t room = gw_tcp_flight_room(flight->bytes_per_s);
@@ -135,7 +136,7 @@ static void suit(struct gw_tcp_flight *flight, int fd)
         bound(flight, fd, room < most ? room : most);
 }
 
-/* What a socket without a bound grows to, at most. */
+/* The largest size that the kernel grows a socket without a bound to. */
 static size_t kernel_most(void)
 {
     unsigned long least, usual, most;
@@ -162,8 +163,8 @@ void gw_tcp_flight_wrote(struct gw_tcp_flight *flight, size_t bytes)
     flight->written += bytes;
 }
 
-/* A socket that has become larger takes what has not left it: the next time is
-   not counted. */
+/* A socket that has become larger takes bytes that have not left it: the next
+   measurement is skipped. */
 static void take_rate(struct gw_tcp_flight *flight, int fd)
 {
     double now = 1e6 * (double)flight->busy_bytes / (double)flight->busy_us;

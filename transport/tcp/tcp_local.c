@@ -1,8 +1,8 @@
 /*
  * Local addresses: stream sockets of this host's file system, "unix:PATH". The
- * file is made for its user alone. One that a dead process left is replaced,
- * one that lives is not; between looking and replacing nobody else may do the
- * same, so it is done under a lock of the directory.
+ * file is made for its user alone. A file left by a dead process is replaced,
+ * that of a live one is not; a lock of the directory keeps other processes from
+ * doing the same between the check and the replacement.
  */
 #include "config.h"
 
@@ -75,7 +75,7 @@ static int lock_directory(const char *path)
     return -1;
 }
 
-/* Whether this user's socket is there and nobody listens at it any more. */
+/* Non-zero if this user's socket is there and nobody listens at it any more. */
 static int is_dead(const struct sockaddr_un *at)
 {
     struct stat file;

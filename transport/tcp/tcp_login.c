@@ -214,7 +214,7 @@ static void got_hello(struct gw_tcp_link *link)
         gw_connection_drop(&link->connection);
 }
 
-/* Reads what is missing of the other side's greeting. */
+/* Reads the missing bytes of the other side's greeting. */
 void gw_tcp_greet(struct gw_tcp_link *link)
 {
     size_t wanted = link->connection.listener ? GW_HELLO_BYTES : GW_REPLY_BYTES;

@@ -1,8 +1,8 @@
 /*
  * Frames in. One readv takes the rest of the current payload straight into its
  * window, behind it the next header, and a few kilobytes more: a small frame is
- * there with its header, and of a large payload only its beginning is copied,
- * whose place is not known before. The checksum follows the bytes while they
+ * there with its header, and of a large payload only the beginning is copied,
+ * because its place is not known yet. The checksum follows the bytes while they
  * are in cache.
  */
 #include "config.h"
@@ -60,8 +60,8 @@ static void got_header(struct gw_tcp_link *link)
 }
 
 /*
- * Where the next bytes go: the payload's rest, a header, and what follows it.
- * Returns how many parts.
+ * Places for the next bytes: the payload's rest, a header, and the bytes behind
+ * it. Returns how many parts.
  */
 static int prepare(struct gw_tcp_in *in, struct iovec io[3])
 {
@@ -131,7 +131,7 @@ static void consume(struct gw_tcp_link *link, size_t got)
     header = least(got - payload, GW_FRAME_BYTES - in->header_bytes);
     in->ahead_at = 0;
     in->ahead_bytes = got - payload - header;
-    /* what lies behind the payload is kept while the frame is handled */
+    /* bytes behind the payload are kept while the frame is handled */
     if (payload > 0)
         got_payload(link, payload);
     if (link->base.up && header > 0)
@@ -139,7 +139,7 @@ static void consume(struct gw_tcp_link *link, size_t got)
     take_ahead(link);
 }
 
-/* Whether a turn that has read so many bytes goes on. */
+/* Non-zero if a turn that has read so many bytes goes on. */
 static int goes_on(const struct gw_tcp_link *link, size_t bytes)
 {
     return bytes == 0 || (bytes < GW_TCP_TURN_BYTES &&

@@ -1,8 +1,8 @@
 /*
  * Frames out. The most urgent sends are taken from the queue and handed to the
- * kernel together, headers and payloads gathered from where they lie. What has
- * been taken stays ahead of what comes later; a large payload is taken alone,
- * so that something more urgent waits for one chunk at most.
+ * kernel together, headers and payloads gathered in place. A frame that was
+ * taken stays ahead of later ones; a large payload is taken alone, so that a
+ * more urgent frame waits for one chunk at most.
  */
 #include "config.h"
 
@@ -117,8 +117,8 @@ int gw_tcp_write(struct gw_tcp_link *link)
     return 0;
 }
 
-/* Where a batch has begun its bytes are on their way, or the peer does not
-   read. An error is met again by the next write. */
+/* If a batch has begun its bytes are on their way, or the peer does not read.
+   The next write meets an error again. */
 int gw_tcp_pulse(struct gw_link *base, struct gw_send *beat)
 {
     struct gw_tcp_link *link = gw_tcp_link_of(base);
