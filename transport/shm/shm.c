@@ -52,7 +52,7 @@ static void close_shm(struct gw_transport *transport)
     gw_shm_handle_gone(&shm->base);
 }
 
-/* Without memory for it: what lies there goes through the ring. */
+/* Without memory for the entry its payloads go through the ring. */
 static void lend(struct gw_transport *transport, const struct gw_memory *memory)
 {
     struct gw_shm *shm = gw_shm_of(transport);

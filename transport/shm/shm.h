@@ -1,7 +1,7 @@
 /*
  * Inside the shm transport, between processes of one host. A link is a socket
- * of the host's network namespace, by which the two have met, and memory that
- * both have mapped, through which everything goes:
+ * of the host's network namespace, over which the two have met, and memory that
+ * both have mapped, which carries all frames:
  *
  *   shm.c          the table, dials and listeners
  *   shm_export.c   windows that the peer reads in place
@@ -16,15 +16,15 @@
  *   shm_write.c    frames out
  *
  * The memory has two queues, one for each direction (docs/PROTOCOL.md, "Links
- * in shared memory"): entries, each with a frame's header or what the link
- * itself has to say, and a ring of bytes that payloads go through.
+ * in shared memory"): entries, each with a frame's header or a message of the
+ * link itself, and a ring of bytes for payloads.
  *
- *   put into shared memory   the sender writes it into the window, then an
- * entry other put, message       in pieces through the ring, an entry for each
+ *   put into shared memory   written into the window, then an entry
+ *   other put, message       in pieces through the ring, an entry for each
  *
- * The peer may write anything into this memory at any time, so everything that
- * is read there is copied out, and then judged. The socket ends with its
- * process, whatever that dies of.
+ * The peer may write anything into this memory at any time, so everything is
+ * copied out before it is judged. The socket ends with its process, however
+ * that dies.
  */
 #ifndef GW_TRANSPORT_SHM_H
 #define GW_TRANSPORT_SHM_H
@@ -43,40 +43,39 @@
 
 #define GW_SHM_VERSION 1
 
-/* Of one direction. */
+/* in each direction */
 #define GW_SHM_ENTRIES    256u
 #define GW_SHM_RING_BYTES (1u << 20)
 
-/* So much of the ring is used in any case, the rest while the other side is
-   behind. */
+/* Always used; the rest of the ring only while the other side is behind. */
 #define GW_SHM_RING_LEAST (64u << 10)
 
-/* What goes through the ring at once: the other side takes it out meanwhile. */
+/* Size of a piece in the ring: the other side takes pieces out meanwhile. */
 #define GW_SHM_PIECE_BYTES (64u << 10)
 
-/* A put of at most so much goes through the ring in any case. */
+/* A put up to this size always goes through the ring. */
 #define GW_SHM_SMALL_BYTES 2048u
 
 /* Copied together with its checksum, while it is in cache. */
 #define GW_SHM_BLOCK_BYTES ((size_t)16 << 10)
 
-/* Copied before others have their turn. */
+/* Bytes copied, and */
 #define GW_SHM_TURN_BYTES ((size_t)256 << 10)
 
-/* Entries that are read before. */
+/* entries read, before other links have their turn. */
 #define GW_SHM_TURN_ENTRIES 64
 
-/* What an entry says. */
+/* Kinds of entries. */
 enum gw_shm_type {
-    GW_SHM_PUT = 1,   /* header: its payload is in the window */
+    GW_SHM_PUT = 1,   /* header; its payload is in the window */
     GW_SHM_FRAME = 2, /* header, and the first bytes of its payload */
     GW_SHM_MORE = 3,  /* further bytes of it */
-    GW_SHM_ASK = 4,   /* header of a put whose window is not granted */
+    GW_SHM_ASK = 4,   /* header of a put whose window is not granted yet */
 };
 
 struct gw_shm_entry {
     uint32_t type;
-    uint32_t at; /* of its bytes, in the ring */
+    uint32_t at; /* place of its bytes in the ring */
     uint32_t bytes;
     uint32_t zero;
     uint8_t header[GW_FRAME_BYTES];
@@ -90,29 +89,30 @@ struct gw_shm_entry {
  */
 struct gw_shm_queue {
     /* the sender's */
-    _Alignas(128) _Atomic uint32_t published; /* entries, counted on and on */
-    _Atomic uint32_t starved; /* waits until entries are taken */
-    _Atomic uint32_t writing; /* into this window, at this moment */
+    _Alignas(
+        128) _Atomic uint32_t published; /* number of entries ever published */
+    _Atomic uint32_t starved;            /* waits until entries are taken */
+    _Atomic uint32_t writing; /* the window being written, at this moment */
     /* the receiver's */
     _Alignas(128) _Atomic uint32_t taken;
-    _Atomic uint32_t asleep;                             /* is to be woken */
+    _Atomic uint32_t asleep;                             /* wants to be woken */
     _Alignas(128) _Atomic uint32_t open[GW_WINDOWS_MAX]; /* granted windows */
     _Alignas(128) struct gw_shm_entry entry[GW_SHM_ENTRIES];
     uint8_t ring[GW_SHM_RING_BYTES];
 };
 
-/* What the two share: of the opener's, then of the acceptor's direction. */
+/* The shared memory: the opener's direction, then the acceptor's. */
 struct gw_shm_area {
     struct gw_shm_queue queue[2];
 };
 
-/* Over the socket, one message each; numbers are little-endian. */
+/* Messages over the socket; numbers are little-endian. */
 enum gw_shm_word {
     GW_SHM_HELLO = 0x4d485347, /* "GSHM": version 4, hello; with the area */
     GW_SHM_REPLY = 1,          /* reply */
     GW_SHM_WAKE = 2,
     GW_SHM_GRANT = 3, /* window 4, offset 8, bytes 8; with its memory, or not */
-    GW_SHM_EXPORT = 4, /* the same, with its memory: to be read by the peer */
+    GW_SHM_EXPORT = 4, /* the same, with its memory: the peer may read it */
 };
 
 #define GW_SHM_WORD_BYTES  4
@@ -123,7 +123,7 @@ enum gw_shm_word {
 
 struct gw_shm;
 
-/* Memory of a peer, mapped once for all windows in it, whatever their links. */
+/* Memory of a peer, mapped once for all its windows, on any link. */
 struct gw_shm_map {
     struct gw_shm_map *next;
     unsigned windows;
@@ -133,7 +133,7 @@ struct gw_shm_map {
     size_t bytes;
 };
 
-/* A window of the peer, as this side writes into it. */
+/* A window of the peer that this side writes into. */
 struct gw_shm_target {
     uint32_t window; /* GW_WINDOW_NONE: none */
     uint64_t bytes;
@@ -151,9 +151,9 @@ struct gw_shm_granted {
 struct gw_shm_in {
     struct gw_shm_queue *queue;
     uint32_t taken;
-    struct gw_frame frame; /* that comes in pieces */
+    struct gw_frame frame; /* frame whose pieces are arriving */
     int in_frame;
-    uint8_t *place; /* of its payload: in a window, or `message` */
+    uint8_t *place; /* destination of its payload: in a window, or `message` */
     size_t place_bytes;
     uint32_t crc;
     uint8_t *message;
@@ -162,19 +162,19 @@ struct gw_shm_in {
     struct gw_shm_granted granted[GW_WINDOWS_MAX];
     struct gw_window_watch watch;
     int watching;
-    struct gw_shm_target imported[GW_WINDOWS_MAX]; /* that the peer has shown */
+    struct gw_shm_target imported[GW_WINDOWS_MAX]; /* exported by the peer */
 };
 
 struct gw_shm_out {
     struct gw_shm_queue *queue;
     uint32_t published, taken;
-    uint64_t ring_at, ring_taken;      /* bytes, counted on and on */
-    uint64_t ring_end[GW_SHM_ENTRIES]; /* of each entry */
-    struct gw_send *send;              /* of which a part has left */
-    struct gw_shm_target *target;      /* that it goes into, or NULL */
+    uint64_t ring_at, ring_taken; /* number of bytes ever written, and taken */
+    uint64_t ring_end[GW_SHM_ENTRIES]; /* end of each entry's bytes */
+    struct gw_send *send;              /* partly sent */
+    struct gw_shm_target *target; /* window that it is written into, or NULL */
     size_t send_bytes;
     int began;      /* its first piece is published */
-    uint32_t asked; /* the window that it waits for */
+    uint32_t asked; /* the window whose grant is awaited */
     struct gw_shm_target window[GW_WINDOWS_MAX];
 };
 
@@ -185,10 +185,10 @@ struct gw_shm_link {
     int fd;
     uv_poll_t poll;
     int poll_open;
-    struct gw_shm_link *next, **back; /* among the fenced */
+    struct gw_shm_link *next, **back; /* in the list of fenced links */
     int fenced;
-    int ended;  /* the socket has: what was published before is still read */
-    int broken; /* with `broken_why`, at the next look */
+    int ended;  /* the socket has ended; published entries are still read */
+    int broken; /* with `broken_why`, at the next poll */
     const char *broken_why;
 
     struct gw_shm_area *area;
@@ -202,18 +202,18 @@ struct gw_shm_link {
 
 struct gw_shm {
     struct gw_transport base;
-    int busy; /* as the config says */
+    int busy; /* from the config */
     uv_loop_t *uv;
-    unsigned handles; /* of libuv, that point here, and its own */
+    unsigned handles; /* number of libuv handles that point here, and its own */
     struct gw_poller poller;
-    uint64_t now_us; /* as the look has begun */
-    int asleep;      /* the peers have been told so, and for how many looks */
+    uint64_t now_us; /* begin of the poll */
+    int asleep;      /* polls for which the peers are told that we sleep */
     int polling, in_vain;
     struct gw_connections connections;
-    struct gw_connection *cursor; /* the next that is looked at */
+    struct gw_connection *cursor; /* the next link to be polled */
     struct gw_shm_link *fenced;   /* over, but the peer may still be writing */
     struct gw_listener *listeners;
-    struct gw_lent *lent; /* shared: peers may map it */
+    struct gw_lent *lent; /* registered shared memory, which peers may map */
     struct gw_shm_map *maps;
 };
 
@@ -265,18 +265,18 @@ void gw_shm_socket_receive(struct gw_shm_link *link);
 
 enum gw_status gw_shm_probe(char *why, size_t why_bytes);
 enum gw_status gw_shm_meet(char host[GW_ADDRESS_MAX], struct gw_error *error);
-/* Whether an address is of this host, which is more than of this namespace and
-   this user. */
+/* Non-zero for an address of this host, also of another namespace or user. */
 int gw_shm_reaches(const char *address);
 /*
- * The name of an address's socket. GW_EINVAL: it is none. GW_EUNREACHABLE: not
- * of this host, or of another network namespace or user of it.
+ * Finds the socket's name in an address. GW_EINVAL: it has none.
+ * GW_EUNREACHABLE: another host, or another network namespace or user of this
+ * host.
  */
 enum gw_status gw_shm_place(const char *address,
                             struct sockaddr_un *at,
                             socklen_t *bytes_p,
                             struct gw_error *error);
-/* Whether who is at the other end is this user. */
+/* Non-zero if the peer of a socket is this user. */
 int gw_shm_may(int fd);
 void gw_shm_name_peer(int fd, char text[GW_ADDRESS_MAX]);
 
@@ -292,23 +292,24 @@ void gw_shm_got_reply(struct gw_shm_link *link, const uint8_t *bytes, size_t n);
 
 /* ---- shm_memory.c ---- */
 
-/* The area of a link that is opened: a descriptor for the peer, or -1. */
+/* Makes the area of an opener's link: returns a descriptor for the peer, or -1.
+ */
 int gw_shm_area_make(struct gw_shm_link *link);
-/* Maps the area that a peer has sent. GW_EPROTO: it is not what it has to be.
-   GW_ENOMEM: it cannot be mapped. */
+/* Maps the area that a peer has sent. GW_EPROTO: it is not sealed, or too
+   small. GW_ENOMEM: it cannot be mapped. */
 enum gw_status gw_shm_area_take(struct gw_shm_link *link, int fd);
 void gw_shm_area_drop(struct gw_shm_link *link);
 
-/* From now on the peer writes into this window by itself. */
+/* Lets the peer write into this window by itself from now on. */
 void gw_shm_grant(struct gw_shm_link *link, const struct gw_window *window);
-/* No more into any of them. 0: it is at it, at this moment. */
+/* Revokes all windows. 0: the peer is writing at this moment. */
 int gw_shm_revoke_all(struct gw_shm_link *link);
-/* Whether the peer of a link that is over may still be writing here. */
+/* Non-zero if the peer of a closed link may still be writing into the range. */
 int gw_shm_is_fenced(const struct gw_shm *shm, const void *base, size_t bytes);
-/* Whether it is not, any more: it has finished, or is dead. */
+/* Non-zero if the peer of a fenced link has finished, or is dead. */
 int gw_shm_has_finished(const struct gw_shm_link *link);
 
-/* A window of the peer: its memory, or -1. 0: what was sent is wrong. */
+/* Opens a window of the peer in the memory of fd, or -1. 0: invalid. */
 int gw_shm_target_open(struct gw_shm *shm,
                        struct gw_shm_target *target,
                        uint32_t window,
@@ -324,7 +325,7 @@ void gw_shm_poll_close(struct gw_shm *shm);
 
 /* ---- shm_read.c and shm_write.c ---- */
 
-/* Both return how much they did: nothing, or something. */
+/* Both return 0 if there was nothing to do. */
 int gw_shm_read(struct gw_shm_link *link, uint32_t entries);
 int gw_shm_write(struct gw_shm_link *link);
 void gw_shm_give_back(struct gw_shm_link *link);
@@ -335,7 +336,7 @@ void gw_shm_got_grant(struct gw_shm_link *link,
 
 /* ---- shm_export.c ---- */
 
-/* What the peer may read of us, and we of it: see struct gw_transport_ops. */
+/* See export and import in struct gw_transport_ops. */
 enum gw_status gw_shm_export(struct gw_link *base, uint32_t window);
 const void *gw_shm_import(struct gw_link *base, uint32_t window, size_t bytes);
 void gw_shm_got_export(struct gw_shm_link *link,
@@ -351,17 +352,17 @@ union gw_shm_control {
     uint8_t bytes[CMSG_SPACE(sizeof(int))];
 };
 
-/* One message, with a descriptor or -1. 0: the socket did not take it. */
+/* Sends a message, with a descriptor or -1. 0: the socket did not take it. */
 int gw_shm_socket_send(struct gw_shm_link *link,
                        const uint8_t *bytes,
                        size_t n,
                        int fd);
-/* After that, with its errno: the link ends at the next look, and if the peer
-   has ended, behind what it had published. */
+/* To be called then, with errno: the link ends at the next poll; if the peer
+   has ended, after its published entries have been read. */
 void gw_shm_socket_failed(struct gw_shm_link *link);
-/* If the peer sleeps: there is something for it, or room. */
+/* Wakes a sleeping peer: there are entries for it, or room. */
 void gw_shm_wake(struct gw_shm_link *link);
-/* Whether it sleeps or not: for the peer it has been heard. */
+/* Wakes the peer in any case, as a sign of life. */
 int gw_shm_pulse(struct gw_link *base, struct gw_send *beat);
 
 #endif

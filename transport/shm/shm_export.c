@@ -1,4 +1,4 @@
-/* Windows that a peer may read in place: showing ours, and seeing the peer's.
+/* Windows that a peer may read in place: exporting ours, importing the peer's.
  */
 #include "config.h"
 
@@ -22,7 +22,8 @@ enum gw_status gw_shm_export(struct gw_link *base, uint32_t id)
     gw_put_u64(bytes + 16, window->bytes);
     if (gw_shm_socket_send(link, bytes, sizeof bytes, lent->fd))
         return GW_OK;
-    gw_shm_socket_failed(link); /* nothing else would have it shown again */
+    gw_shm_socket_failed(
+        link); /* without it the window would not be exported again */
     return GW_ECLOSED;
 }
 
@@ -48,8 +49,8 @@ void gw_shm_got_export(struct gw_shm_link *link,
         gw_shm_fail(link, GW_EPROTO, "shows memory that it could take away");
 }
 
-/* It was said over the socket before the frame was put into the queue, but that
-   may have been looked at first. */
+/* The export was sent over the socket before the frame was put into the queue,
+   but the queue may have been polled first. */
 const void *gw_shm_import(struct gw_link *base, uint32_t window, size_t bytes)
 {
     struct gw_shm_link *link = gw_shm_link_of(base);

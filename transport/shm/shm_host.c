@@ -1,8 +1,8 @@
 /*
- * What a host is: the boot of a kernel, whatever it and its containers call
- * themselves. And where in it two processes meet: at a socket's name, which
- * belongs to a network namespace and is gone with whoever listened there. They
- * must be of one user, whatever number he has in their user namespaces.
+ * Identity of a host: the boot of a kernel, under any name of its own or of its
+ * containers. Two processes in it meet at a socket's name, which belongs to a
+ * network namespace and is gone with its listener. They must be of one user,
+ * which may have different numbers in their user namespaces.
  *
  *   1b4e28ba2fa1493e-f0000098-3e8 :5c1a9e07d2b34f68
  *   of the boot's id -name-   user:of the socket
@@ -50,9 +50,8 @@ static int read_boot(char boot[BOOT_DIGITS + 1])
     return n == BOOT_DIGITS ? 0 : -1;
 }
 
-/* As the namespace around ours counts users, which is the host's where ours is
-   not inside another one. Whoever cannot be met all the same is found out by
-   trying. */
+/* The user's number in the namespace around ours, which is the host's unless
+   that is inside another one. If the numbers still differ the dial fails. */
 static uintmax_t user_outside(uintmax_t user)
 {
     uintmax_t inside, outside, n, found = user;
@@ -114,7 +113,7 @@ static int is_name(const char *name)
     return n > 0 && n <= NAME_MAX_BYTES && strspn(name, name_letters) == n;
 }
 
-/* Whether both begin alike, up to the `parts`th dash. */
+/* Non-zero if both begin alike, up to the `parts`th dash. */
 static int is_alike(const char *own, const char *address, unsigned parts)
 {
     while (*own && *own == *address) {

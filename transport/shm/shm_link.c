@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The last handle to close takes the transport with it. */
 void gw_shm_handle_gone(struct gw_transport *transport)
 {
     struct gw_shm *shm = gw_shm_of(transport);
@@ -61,7 +60,7 @@ static void release(struct gw_link *base)
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
-    (void)status, (void)events; /* the read tells what the matter is */
+    (void)status, (void)events; /* the read finds the error */
     gw_shm_socket_receive(poll->data);
 }
 
@@ -78,7 +77,7 @@ enum gw_status gw_shm_adopt(struct gw_shm_link *link, int fd)
 
 /* ---- the fence ---- */
 
-/* Its memory stays where it is, and the socket open, to see the peer's end. */
+/* Keeps its memory in place, and the socket open, to see the peer's end. */
 static void put_behind_fence(struct gw_shm_link *link)
 {
     struct gw_shm *shm = link->shm;
@@ -115,7 +114,7 @@ void gw_shm_unfence(struct gw_shm *shm)
 
 /* ---- its end ---- */
 
-/* There is but one way to connect. */
+/* There is but one address to connect to. */
 static int goes_on(struct gw_link *base)
 {
     (void)base;
@@ -133,8 +132,7 @@ static void detach(struct gw_link *base)
         put_behind_fence(link);
     gw_shm_give_back(link);
     gw_link_drop_queue(base);
-    /* whoever turns the loop until it is told of this is not to wait for more
-     */
+    /* a caller that turns the loop until it is told need not wait for more */
     gw_shm_do_not_sleep(shm);
 }
 

@@ -4,8 +4,8 @@
  *   opener    connect - hello, area > ........................ < reply - up
  *   acceptor           accept ....... < user, area, judge, reply > - up
  *
- * Whoever connects is this user, or is let go at once. Before login a link
- * holds a socket, a deadline, and a place among at most logins_max.
+ * A connection of another user is closed at once. Before login a link holds a
+ * socket, a deadline, and a place among at most logins_max.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@
 
 #include "transport/link/limits.h"
 
-/* A listener that has many to accept is tried again. */
+/* A listener whose queue is full is dialled again after this. */
 #define AGAIN_US 5000
 
 static void go_up(struct gw_shm_link *link, const struct gw_reply *reply)
@@ -47,7 +47,7 @@ static void say_hello(struct gw_shm_link *link)
         gw_shm_fail(link, GW_ECLOSED, "closed before the login");
 }
 
-/* A socket that is connected, or -1 with *number_p (an errno, or 0) and why. */
+/* Returns a connected socket, or -1 with *number_p (an errno, or 0) and why. */
 static int
 connect_socket(const char *address, int *number_p, struct gw_error *error)
 {
@@ -95,7 +95,8 @@ static void on_again(struct gw_timer *timer)
     connect_to(timer->owner);
 }
 
-/* It takes no time, but is not told from within the dial. */
+/* Connecting takes no time, but its result must not come from within the dial.
+ */
 void gw_shm_dial(struct gw_shm_link *link)
 {
     link->again.fire = on_again;
@@ -140,7 +141,7 @@ void gw_shm_got_hello(struct gw_shm_link *link,
     if (status == GW_OK || reply.reason[0]) {
         gw_put_u32(answer, GW_SHM_REPLY);
         gw_reply_encode(&reply, answer + GW_SHM_WORD_BYTES);
-        /* a socket that does not take it is broken: it is about to end */
+        /* a socket that does not take it is broken, and about to end */
         gw_shm_socket_send(link, answer, sizeof answer, -1);
     }
     if (status == GW_OK)

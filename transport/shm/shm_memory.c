@@ -1,16 +1,17 @@
 /*
  * The memory of a link, and windows that their sender writes itself.
  *
- * What a peer has mapped it keeps, so a window is taken away by agreement: the
- * receiver lists in the link's memory which windows are open, and the sender
- * says there that it is about to write, and then looks at the list:
+ * A peer cannot be made to unmap memory, so a window is revoked by agreement:
+ * the receiver lists the open windows in the link's memory, and the sender
+ * announces there that it is about to write, and then checks the list:
  *
  *   receiver   open = 0, then waits while writing      both in one order, so
- *   sender     writing = 1, then looks whether open    one sees the other
+ *   sender     writing = 1, then checks open           one sees the other
  *
- * A sender writes for some microseconds before it looks again. One that was
- * stopped in the middle may go on at any time: the window's memory is fenced,
- * and nobody else gets it as a window before that process has gone on or ended.
+ * A sender writes for some microseconds before it checks again. A sender that
+ * was stopped in the middle may go on at any time: the window's memory is
+ * fenced, and no other peer gets it as a window before that process has gone on
+ * or ended.
  */
 #include "config.h"
 
@@ -26,8 +27,7 @@
 
 #include "transport/link/memory.h"
 
-/* So long is waited for a sender that is at it: it may have to be given a
-   processor first. */
+/* Time to wait for a sender that is writing: it may need a processor first. */
 #define FINISH_US 5000
 
 /* ---- the area ---- */
@@ -71,7 +71,7 @@ void gw_shm_area_drop(struct gw_shm_link *link)
 
 /* ---- windows of ours ---- */
 
-/* Whether the peer has stopped writing into one of the windows, or into any. */
+/* Non-zero if the peer is not writing into the window (GW_WINDOW_NONE: any). */
 static int has_stopped(const struct gw_shm_link *link, uint32_t window)
 {
     uint32_t now = atomic_load(&link->in.queue->writing);
@@ -101,7 +101,7 @@ static void on_window_closed(struct gw_window_watch *watch, uint32_t id)
         *granted = (struct gw_shm_granted){.window = GW_WINDOW_NONE};
         return;
     }
-    /* what was granted stays listed: it is fenced with the link */
+    /* the granted window stays listed: it is fenced with the link */
     link->broken = 1;
     link->broken_why = "the peer does not finish what it writes";
     gw_shm_do_not_sleep(link->shm);
@@ -134,8 +134,8 @@ int gw_shm_revoke_all(struct gw_shm_link *link)
     return link->ended || wait_until_stopped(link, GW_WINDOW_NONE);
 }
 
-/* A process that has died has let go of its socket after it has run last. What
-   it said before is of no use any more. */
+/* A dead process has closed its socket after it has run last. Messages that it
+   sent before are useless, and dropped. */
 int gw_shm_has_finished(const struct gw_shm_link *link)
 {
     uint8_t word;
@@ -162,7 +162,7 @@ int gw_shm_is_fenced(const struct gw_shm *shm, const void *base, size_t bytes)
 
 /* ---- windows of the peer ---- */
 
-/* All of what it has sent; NULL: there is no room for it. */
+/* Maps all of the memory that the peer has sent; NULL: it cannot be mapped. */
 static struct gw_shm_map *map_get(struct gw_shm *shm, int fd)
 {
     struct stat file;
@@ -204,7 +204,7 @@ static void map_put(struct gw_shm *shm, struct gw_shm_map *map)
     free(map);
 }
 
-/* A size is judged before the file's: the sum of the two is none that wraps. */
+/* The sizes are checked first, so that their sum cannot wrap. */
 int gw_shm_target_open(struct gw_shm *shm,
                        struct gw_shm_target *target,
                        uint32_t window,

@@ -1,9 +1,9 @@
 /*
- * What shared memory is to the loop: it looks at every link, and where it would
- * sleep, the peers are told to wake it, by a word over the socket that libuv
- * polls. See loop_uv_poll.c. Whoever publishes looks whether the other side
- * sleeps, and who goes to sleep looks once more whether something was
- * published: both in one order, so that one of them sees the other.
+ * Shared memory is polled by the loop: every link, and before the loop sleeps
+ * the peers are told to wake it, by a message over the socket, which libuv
+ * polls. See loop_uv_poll.c. A publisher checks if the other side sleeps, and a
+ * side that goes to sleep checks once more for published entries: both in one
+ * order, so that one of them sees the other.
  */
 #include "config.h"
 
@@ -11,11 +11,11 @@
 
 #include <sched.h>
 
-/* How long it is said to be asleep: over the look that follows at once, and
-   until the one that follows the sleep. */
+/* Polls for which the peers are told that we sleep: the one right after arming,
+   and the one after the sleep. */
 #define POLLS_ASLEEP 2
 
-/* What was published before a socket's end came before it; a peer that goes on
+/* Entries published before the socket's end came before it; a peer that goes on
    publishing is not waited for. */
 static void read_the_rest(struct gw_shm_link *link)
 {
@@ -50,8 +50,8 @@ static void say_asleep(struct gw_shm *shm, int polls)
                          polls > 0);
 }
 
-/* Handlers may end any link: the cursor moves on with those that go. Where the
-   loop's turn is over it stays, and the next look goes on from there, so that
+/* Handlers may end any link: the cursor moves on with those that go. When the
+   loop's turn is over it stays, and the next poll goes on from there, so that
    all links have their turn. */
 static int poll_links(struct gw_shm *shm)
 {
@@ -69,7 +69,7 @@ static int poll_links(struct gw_shm *shm)
     return did;
 }
 
-/* One that turns the loop does not look again. */
+/* A handler that turns the loop does not poll again. */
 static int poll_shm(struct gw_poller *poller, uint64_t now_us)
 {
     struct gw_shm *shm = GW_CONTAINER(poller, struct gw_shm, poller);
@@ -84,7 +84,8 @@ static int poll_shm(struct gw_poller *poller, uint64_t now_us)
         say_asleep(shm, 0);
     poller->waits = shm->connections.newest != NULL;
     poller->busy = shm->busy && poller->waits;
-    /* between looks in vain others get the processor, if they wait for it */
+    /* between vain polls other threads get the processor, if they wait for it
+     */
     if (!did && shm->in_vain && poller->waits)
         sched_yield();
     shm->in_vain = !did;

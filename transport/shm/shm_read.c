@@ -1,7 +1,7 @@
 /*
  * Frames in. An entry is copied out of the shared memory before it is judged,
- * and a message before it is read: the peer may change both at any time. What
- * it changes in a window after its header is its own gradient.
+ * and a message before it is read: the peer may change both at any time. A
+ * window that it changes after its header holds its own gradient.
  */
 #include "config.h"
 
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* The entry has been used: its place, and its bytes', may be filled again. */
+/* Gives the used entry, and its bytes in the ring, back to the sender. */
 static void take(struct gw_shm_link *link)
 {
     link->in.taken++;
@@ -51,7 +51,7 @@ static int read_header(struct gw_shm_link *link, const uint8_t *header)
     return 1;
 }
 
-/* Its bytes are in the window, if it was granted. How many. */
+/* The bytes are in the window, if it was granted. Returns how many. */
 static size_t got_put(struct gw_shm_link *link,
                       const struct gw_shm_entry *entry)
 {
@@ -106,8 +106,8 @@ static int still_has_place(const struct gw_shm_link *link)
                         frame->offset, frame->length) == link->in.place;
 }
 
-/* The checksum is of what was copied, not of what may have changed since. How
-   many bytes. */
+/* The checksum is of the copied bytes, which cannot change any more. Returns
+   how many bytes. */
 static size_t got_bytes(struct gw_shm_link *link,
                         const struct gw_shm_entry *entry)
 {
@@ -142,7 +142,7 @@ static size_t got_bytes(struct gw_shm_link *link,
     return entry->bytes;
 }
 
-/* The put itself will follow, if its window may be given. */
+/* The put itself will follow, if its window is granted. */
 static void got_ask(struct gw_shm_link *link, const struct gw_shm_entry *entry)
 {
     if (!read_header(link, entry->header))
@@ -155,7 +155,7 @@ static void got_ask(struct gw_shm_link *link, const struct gw_shm_entry *entry)
     link->in.wanted |= (uint8_t)(1u << link->in.frame.window % GW_WINDOWS_MAX);
 }
 
-/* How many bytes of a payload it has brought. */
+/* Returns how many bytes of a payload it has brought. */
 static size_t read_one(struct gw_shm_link *link)
 {
     struct gw_shm_in *in = &link->in;
@@ -173,8 +173,9 @@ static size_t read_one(struct gw_shm_link *link)
     return 0;
 }
 
-/* After so many bytes others have their turn, or as the loop's is over; what a
-   link that has ended still has is its last. Asking lets others hear of us. */
+/* Other links have their turn after so many bytes, or when the loop's turn is
+   over; the entries of a link that has ended are its last. Asking sends
+   heartbeats. */
 static int goes_on(const struct gw_shm_link *link, size_t bytes)
 {
     int over = gw_loop_turn_is_over(link->shm->base.loop);

@@ -17,12 +17,12 @@
 /* Messages handled before other links have their turn. */
 #define TURN 16
 
-/* Alignment leaves room for a second descriptor beside the first. */
+/* Alignment leaves room for a second descriptor next to the first. */
 #define DESCRIPTORS_MAX ((CMSG_SPACE(sizeof(int)) - CMSG_LEN(0)) / sizeof(int))
 
 /*
  * The descriptor of a message, -1: there is none, -2: there were several, which
- * are closed; what there was no room for the kernel has closed.
+ * are closed; the kernel has closed those without room.
  */
 static int descriptor_of(struct msghdr *message)
 {
@@ -38,8 +38,8 @@ static int descriptor_of(struct msghdr *message)
     return n == 1 ? fd[0] : n > 1 ? -2 : -1;
 }
 
-/* A descriptor that came with a message was lost: the peer sent more than
-   belongs to one, or there was no descriptor for it. */
+/* A descriptor of a message was lost: the peer sent more than one, or this
+   process could not have another. */
 static void lost_descriptor(struct gw_shm_link *link)
 {
     char why[GW_LIMITS_WHY_BYTES + 64], words[GW_LIMITS_WHY_BYTES];
@@ -73,7 +73,7 @@ dispatch(struct gw_shm_link *link, const uint8_t *bytes, size_t n, int fd)
                     greeting ? "not a login" : "a message of no known type");
 }
 
-/* Returns whether there may be more. */
+/* Returns non-zero if there may be more. */
 static int receive_one(struct gw_shm_link *link)
 {
     uint8_t bytes[GW_SHM_WORDS_BYTES];
@@ -85,13 +85,13 @@ static int receive_one(struct gw_shm_link *link)
                              .msg_controllen = sizeof control.bytes};
     ssize_t got = recvmsg(link->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0)
-        /* it ended with something unread: what it has said comes after that */
+        /* it ended with something unread: its last messages come after that */
         return errno == EINTR || errno == ECONNRESET;
     if (got == 0) {
         link->ended = 1;
         return 0;
     }
-    /* for the peer it has been sent: nothing else may come for long */
+    /* counts for the peer as well, because nothing else may come for long */
     link->base.heard_us = gw_loop_now(link->shm->base.loop);
     int fd = descriptor_of(&message);
     if (fd == -1 && message.msg_flags & MSG_CTRUNC)
@@ -117,5 +117,5 @@ void gw_shm_socket_receive(struct gw_shm_link *link)
                         ? "closed before the login"
                         : "closed without an answer to the login");
     else
-        gw_shm_do_not_sleep(link->shm); /* the next look reads the rest */
+        gw_shm_do_not_sleep(link->shm); /* the next poll reads the rest */
 }

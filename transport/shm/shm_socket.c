@@ -54,7 +54,7 @@ static void say_wake(struct gw_shm_link *link)
     gw_shm_socket_send(link, word, sizeof word, -1);
 }
 
-/* In the queue that it receives, a side says whether it sleeps. */
+/* Each side announces its sleep in the queue that it receives. */
 void gw_shm_wake(struct gw_shm_link *link)
 {
     _Atomic uint32_t *asleep = &link->out.queue->asleep;

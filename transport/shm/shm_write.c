@@ -1,9 +1,9 @@
 /*
- * Frames out. A large put goes straight into the peer's window, where that is
- * memory which this process may map; its header follows when the bytes are
- * there. Everything else goes through the ring in pieces, which the other side
- * takes out while the next ones are put in. What has begun stays ahead of what
- * comes later; so much is copied in a turn as others can wait for.
+ * Frames out. A large put goes straight into the peer's window, if this process
+ * can map its memory; its header follows when the bytes are there. Everything
+ * else goes through the ring in pieces, which the other side takes out while
+ * the next ones are put in. A frame that has begun stays ahead of later ones; a
+ * turn copies no more than others can wait for.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@ static size_t least(size_t a, size_t b)
 
 /* ---- room ---- */
 
-/* How far the peer is. 0: it says what cannot be, the link is over. */
+/* Reads how far the peer is. 0: its answer is impossible, the link is over. */
 static int update_taken(struct gw_shm_link *link)
 {
     struct gw_shm_out *out = &link->out;
@@ -33,7 +33,7 @@ static int update_taken(struct gw_shm_link *link)
     return 1;
 }
 
-/* Where `bytes` lie together in the ring. */
+/* The next place in the ring for so many contiguous bytes. */
 static uint64_t place_in_ring(const struct gw_shm_out *out, size_t bytes)
 {
     uint64_t left = GW_SHM_RING_BYTES - out->ring_at % GW_SHM_RING_BYTES;
@@ -47,8 +47,8 @@ static int fits(const struct gw_shm_out *out, size_t bytes)
                GW_SHM_RING_BYTES;
 }
 
-/* Room for an entry with so many bytes; where there is none, the peer is told
-   to say when there is, and is looked at once more. */
+/* Checks for room for an entry with so many bytes; if there is none, asks the
+   peer to say when there is, and checks once more. */
 static int has_room(struct gw_shm_link *link, size_t bytes)
 {
     struct gw_shm_out *out = &link->out;
@@ -62,9 +62,8 @@ static int has_room(struct gw_shm_link *link, size_t bytes)
     return update_taken(link) && fits(out, bytes);
 }
 
-/* Pages of the ring that were written to stay in memory, of both sides: where
-   the peer has taken all, the first ones are used again. 0: the link is over.
- */
+/* Written pages of the ring stay allocated, on both sides: when the peer has
+   taken everything, the first pages are used again. 0: the link is over. */
 static int begin_ring_anew(struct gw_shm_link *link)
 {
     struct gw_shm_out *out = &link->out;
@@ -78,7 +77,7 @@ static int begin_ring_anew(struct gw_shm_link *link)
     return 1;
 }
 
-/* There is room. What the entry's bytes are was written before. */
+/* There is room, and the entry's bytes are written already. */
 static void publish(struct gw_shm_link *link,
                     enum gw_shm_type type,
                     const uint8_t *header,
@@ -94,7 +93,7 @@ static void publish(struct gw_shm_link *link,
     entry->zero = 0;
     if (header)
         memcpy(entry->header, header, GW_FRAME_BYTES);
-    /* what begins at a multiple of a cache line shares none */
+    /* at a cache line of its own */
     out->ring_at = (at + bytes + 63) / 64 * 64;
     out->ring_end[place] = out->ring_at;
     out->published++;
@@ -103,7 +102,7 @@ static void publish(struct gw_shm_link *link,
 
 /* ---- windows ---- */
 
-/* What the peer asked for. 0: the link is over, or about to be. */
+/* Answers asks of the peer. 0: the link is over, or about to be. */
 static int answer_asks(struct gw_shm_link *link)
 {
     for (uint32_t i = 0; i < GW_WINDOWS_MAX && link->in.wanted; i++) {
@@ -158,7 +157,8 @@ void gw_shm_got_grant(struct gw_shm_link *link,
         gw_shm_do_not_sleep(link->shm);
 }
 
-/* Asks for the window of a put, once; the peer judges it as if it had come. */
+/* Asks for the window of a put, once; the peer judges the put as if it had
+   come. */
 static void ask(struct gw_shm_link *link, const struct gw_send *send)
 {
     struct gw_shm_out *out = &link->out;
@@ -172,7 +172,7 @@ static void ask(struct gw_shm_link *link, const struct gw_send *send)
 
 /* ---- frames ---- */
 
-/* The next send is taken from the queue when it can begin. */
+/* Takes the next send from the queue, if it can begin. */
 static int begin(struct gw_shm_link *link)
 {
     struct gw_shm_out *out = &link->out;
@@ -187,7 +187,7 @@ static int begin(struct gw_shm_link *link)
             ask(link, send);
             return 0;
         }
-        /* what leaves the window is for the other side to judge */
+        /* the other side judges a put that leaves the window */
         if (!target->base || frame->offset > target->bytes ||
             frame->length > target->bytes - frame->offset)
             target = NULL;
@@ -207,7 +207,7 @@ static void finish(struct gw_shm_link *link)
     send->done(send, GW_OK);
 }
 
-/* The window is open as long as this is not ended. */
+/* The window stays open until the end of writing. */
 static int begin_writing(struct gw_shm_out *out, uint32_t window)
 {
     atomic_store(&out->queue->writing, window);
@@ -223,8 +223,8 @@ static void copy(struct gw_shm_out *out, uint8_t *to, size_t n)
     out->send_bytes += n;
 }
 
-/* What lies in this host's memory all the way needs no checksum there either.
-   The send may yet go over another link: it does not know. */
+/* A payload that stays in this host's memory needs no checksum. The send's own
+   frame keeps its flags, as it may yet go over another link. */
 static void seal(const struct gw_send *send, uint8_t header[GW_FRAME_BYTES])
 {
     struct gw_frame frame = send->frame;
@@ -232,7 +232,7 @@ static void seal(const struct gw_send *send, uint8_t header[GW_FRAME_BYTES])
     gw_frame_encode(&frame, header);
 }
 
-/* Writes the next part of a put into its window; how many bytes. */
+/* Writes the next part of a put into its window; returns how many bytes. */
 static size_t write_directly(struct gw_shm_link *link)
 {
     struct gw_shm_out *out = &link->out;
@@ -243,7 +243,7 @@ static size_t write_directly(struct gw_shm_link *link)
     if (!has_room(link, 0))
         return 0;
     if (!begin_writing(out, target->window)) {
-        /* it has closed: the other side is to say so */
+        /* the window has closed: the other side has to say so */
         gw_shm_target_close(link->shm, out->target);
         out->send_bytes = 0;
         ask(link, send);
@@ -260,7 +260,8 @@ static size_t write_directly(struct gw_shm_link *link)
     return n;
 }
 
-/* Puts the next piece into the ring; how many bytes, its header included. */
+/* Puts the next piece into the ring; returns how many bytes, header included.
+ */
 static size_t write_piece(struct gw_shm_link *link)
 {
     struct gw_shm_out *out = &link->out;
@@ -290,7 +291,7 @@ static size_t write_next(struct gw_shm_link *link)
     if (!link->base.up)
         return 0;
     if (out->target && out->target->window != out->send->frame.window)
-        return 0; /* waits for it to be granted anew, or for the end */
+        return 0; /* waits for another grant, or for the end */
     if (out->target && !out->target->base)
         out->target = NULL;
     return out->target ? write_directly(link) : write_piece(link);
