@@ -59,7 +59,7 @@ static void close_rdma(struct gw_transport *transport)
     gw_rdma_poll_close(rdma);
 }
 
-/* Without memory for it: its payloads are registered one by one. */
+/* Without memory for the entry its payloads are registered one by one. */
 static void lend(struct gw_transport *transport, const struct gw_memory *memory)
 {
     struct gw_rdma *rdma = gw_rdma_of(transport);
@@ -84,7 +84,8 @@ static void take_back(struct gw_transport *transport, void *base)
 
 /* ---- links ---- */
 
-/* What a link has on its device: nothing can write through it any more. */
+/* Frees the link's state on its device: nothing can write through it any more.
+ */
 static void free_device_side(struct gw_rdma_link *link)
 {
     gw_rdma_end(link);
@@ -108,7 +109,7 @@ static void detach(struct gw_link *base)
     gw_link_drop_queue(base);
 }
 
-/* The next turn buries it. */
+/* The next poll frees it. */
 static void release(struct gw_link *base)
 {
     struct gw_rdma_link *link = gw_rdma_link_of(base);
@@ -198,7 +199,7 @@ static enum gw_status bind_port(struct gw_rdma_listener *listener,
         rdma_create_id(rdma->channel, &listener->id, listener, RDMA_PS_TCP);
     if (!failed)
         failed = rdma_bind_addr(listener->id, at);
-    /* it may be bound to loopback, where nobody can come */
+    /* an id without a device is bound to loopback, where no peer can come */
     if (!failed && !listener->id->verbs && !gw_address_is_any(at)) {
         errno = ENODEV;
         failed = -1;

@@ -1,10 +1,12 @@
 /*
  * Inside the rdma transport. A link is a reliable connected queue pair, made by
- * librdmacm; each transport, which is each thread, has its own context of a
- * device and its own completion queue, and each peer a protection domain of
+ * librdmacm; each transport, that is each thread, has its own context of a
+ * device and its own completion queue, and each peer has a protection domain of
  * its own, so that nothing is shared between shards or between peers.
  *
  *   rdma.c           the table, dials and listeners, the end of a link
+ *   rdma_absent.c    in place of all others in a build without rdma-core
+ *   rdma_choose.c    the choice among ways of registering memory
  *   rdma_complete.c  completions, handed to their links
  *   rdma_device.c    devices: completion queues, failures of the device itself
  *   rdma_domain.c    a peer's protection domain and registered memory
@@ -14,33 +16,35 @@
  *   rdma_host.c      devices, addresses and ports of this host
  *   rdma_link.c      the set of links
  *   rdma_login.c     from an address to a link that is up
- *   rdma_memory.c    registering memory, by its kind; rdma_choose.c
+ *   rdma_memory.c    registering memory, by its kind
  *   rdma_poll.c      polling of completion queues by the loop
  *   rdma_read.c      messages in
  *   rdma_write.c     messages out
+ *
+ * rdma_port.h is the door for other rooms.
  *
  * On the wire (docs/PROTOCOL.md, "Links over RDMA"):
  *
  *   put       WRITE of the payload into the window,
  *             WRITE_WITH_IMM of the header into the receiver's ring
  *   message   SEND_WITH_IMM of header and payload, in pieces
- *   brief     SEND_WITH_IMM of brief header and payload: either, where it fits
- *             in the request itself
+ *   brief     SEND_WITH_IMM of brief header and payload: either, if it fits
+ * into the request itself
  *
- * The immediate value is the message's type and, in its low half, how many
- * messages were taken from the other side: that many more may come. A window is
+ * The immediate value is the message's type and, in its low half, the number of
+ * messages taken from the other side: so many more may come. A window is
  * granted when a put for it is due the first time: ask, with the put's header,
  * which is judged as if it had come; grant, with the key of its memory.
  *
- * GPU memory is registered like any other, where the device can
- * (rdma_memory.h), and then never touched by this process's code: what is in it
- * has no checksum, and is not small. Sends come from there, and windows do not
- * lie there yet, since nothing could test it: a put that has completed may
- * still be on its way from the NIC to the GPU, behind the completion. got_put
+ * GPU memory is registered like any other, if the device can (rdma_memory.h),
+ * and then never touched by this process's code: payloads in it have no
+ * checksum, and are not small. Sends come from there, but windows do not lie
+ * there yet, since nothing could test it: a put that has completed may still be
+ * on its way from the NIC to the GPU, behind the completion. got_put
  * (rdma_read.c) has to end that before it calls the handler, by reading a byte
  * of the window back through a queue pair that this device has with itself, in
  * a domain that has the window as well; the put's handler is called when that
- * read has completed, and those behind it wait. Until then kernels must not be
+ * read has completed, and later puts wait. Until then kernels must not be
  * started from the handler's call.
  */
 #ifndef GW_TRANSPORT_RDMA_H
@@ -60,11 +64,11 @@
 
 #define GW_RDMA_VERSION 2
 
-/* Messages on their way in each direction. */
+/* Messages in flight in each direction. */
 #define GW_RDMA_DEPTH 64
 
-/* Receives that are posted. The spare ones are for credits, which need none of
-   the peer's, and for what was read and waits to be posted again. */
+/* Posted receives. The spare ones are for credits, which need no credit of the
+   peer's, and for slots that were read and not posted again yet. */
 #define GW_RDMA_SPARE    24
 #define GW_RDMA_RECEIVES (GW_RDMA_DEPTH + GW_RDMA_SPARE)
 
@@ -75,32 +79,32 @@
 /* Work requests of a send queue: a put takes two. */
 #define GW_RDMA_SENDS (2 * GW_RDMA_DEPTH + GW_RDMA_SPARE)
 
-/* Post at most so many requests in one call, and ask for a completion after
-   so many. */
+/* At most so many requests are posted in one call; so many ask for one
+   completion. */
 #define GW_RDMA_BATCH  32
 #define GW_RDMA_SIGNAL 16
 
 #define GW_RDMA_INLINE_BYTES 220
 
-/* A completion's id: the link's serial, and below it which message was sent, or
-   with this bit, which slot was filled. */
+/* A completion's id: the link's serial, and below it the number of the sent
+   message, or with this bit, the slot that was filled. */
 #define GW_RDMA_RECEIVE 0x80000000u
 
-/* How an immediate value begins. */
+/* The type of a message, in the high bits of its immediate value. */
 enum gw_rdma_type {
     GW_RDMA_HELLO = 1, /* opener: hello, ring */
     GW_RDMA_REPLY = 2, /* acceptor: reply, ring */
     GW_RDMA_PUT = 3,   /* a header is in the ring */
     GW_RDMA_MORE = 4,  /* a piece of a message */
     GW_RDMA_LAST = 5,  /* its last, or only one */
-    GW_RDMA_ASK = 6,   /* the header of a put whose window is not granted */
+    GW_RDMA_ASK = 6,   /* the header of a put whose window is not granted yet */
     GW_RDMA_GRANT = 7,
-    GW_RDMA_BYE = 8,    /* why the sender cannot go on */
-    GW_RDMA_CREDIT = 9, /* nothing else; needs no credit itself */
+    GW_RDMA_BYE = 8,    /* the reason why the sender cannot go on */
+    GW_RDMA_CREDIT = 9, /* no content; needs no credit itself */
     GW_RDMA_BRIEF = 10, /* a whole frame under a brief header */
 };
 
-/* Sizes of what is not a piece. */
+/* Sizes of messages that are no pieces. */
 #define GW_RDMA_RING_BYTES    16 /* key 4, 0 4, offset 8 */
 #define GW_RDMA_HELLO_BYTES   (GW_HELLO_BYTES + GW_RDMA_RING_BYTES)
 #define GW_RDMA_REPLY_BYTES   (GW_REPLY_BYTES + GW_RDMA_RING_BYTES)
@@ -112,20 +116,20 @@ enum gw_rdma_type {
 struct gw_rdma;
 struct gw_rdma_link;
 
-/* A device, as this transport has opened it. */
+/* A device, as opened by this transport. */
 struct gw_rdma_device {
     struct gw_rdma *rdma;
     struct gw_rdma_device *next;
     struct ibv_device *device;
     struct rdma_cm_id
-        *anchor; /* librdmacm keeps its context while it is there */
+        *anchor; /* keeps librdmacm's context of the device open */
     struct ibv_context *verbs;
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     int cq_room, cq_used;
-    int armed;   /* the channel will tell of the next completion */
+    int armed;   /* the channel will announce the next completion */
     int closing; /* nothing new begins on it; closed with its last domain */
-    unsigned handles; /* of libuv, that point here */
+    unsigned handles; /* number of libuv handles that point here */
     uv_poll_t completions, events;
     struct gw_rdma_domain *domains;
 };
@@ -136,32 +140,32 @@ enum gw_rdma_region_state {
     GW_RDMA_REGION_FAILED,
 };
 
-/* Memory that is registered for a peer: a window, or what was lent. */
+/* Memory registered for a peer: a window, or registered memory of ours. */
 struct gw_rdma_region {
     struct gw_rdma_domain *domain;
-    struct gw_memory memory;     /* what it is of, as was lent */
-    struct gw_rdma_region *next; /* of the domain's */
+    struct gw_memory memory;     /* the registered memory that contains it */
+    struct gw_rdma_region *next; /* in the domain's list */
     enum gw_rdma_region_state state;
-    uint32_t window; /* its id; GW_WINDOW_NONE: lent */
+    uint32_t window; /* its id; GW_WINDOW_NONE: no window */
     void *base;
     size_t bytes;
-    uint64_t offset; /* of its first byte, for the device */
+    uint64_t offset; /* offset of its first byte, as the device counts */
     struct ibv_mr *mr;
-    int number; /* why it failed, an errno */
+    int number; /* errno of the failure */
     int orphan; /* not wanted any more, but still busy */
     struct gw_work work;
 };
 
-/* What a peer has of a device. Links hold it; the last one to go frees it. */
+/* State of a peer on a device. Links hold it; the last one frees it. */
 struct gw_rdma_domain {
     struct gw_rdma_device *device;
     struct gw_rdma_domain *next;
     struct ibv_pd *pd;
-    uint64_t incarnation; /* that an opener claims; 0: we are the opener */
+    uint64_t incarnation; /* claimed by the opener; 0: we are the opener */
     struct gw_windows *windows; /* NULL: nobody has logged in */
     struct gw_window_watch watch;
     struct gw_rdma_region *regions;
-    unsigned busy; /* regions that are being registered, queue pairs that end */
+    unsigned busy; /* regions being registered, queue pairs being destroyed */
     struct gw_rdma_link *links;
 };
 
@@ -169,26 +173,26 @@ struct gw_rdma_domain {
 struct gw_rdma_grant {
     uint32_t window; /* GW_WINDOW_NONE: none */
     uint32_t key;
-    uint64_t offset; /* of its first byte, for the device */
+    uint64_t offset; /* offset of its first byte, as the peer's device counts */
     uint64_t bytes;
 };
 
-/* A message that the device has been handed. */
+/* A message posted to the device. */
 struct gw_rdma_posted {
     struct gw_send *send; /* given back when it is done; NULL: none */
-    struct ibv_mr *mr;    /* registered for this one alone, or NULL */
+    struct ibv_mr *mr;    /* registered for this payload alone, or NULL */
     uint32_t bytes;
     uint32_t requests;
-    int copied; /* with the request: it is done when that is posted */
+    int copied; /* inline: it is done when the request is posted */
 };
 
 struct gw_rdma_in {
     uint16_t taken, told; /* messages; the peer knows of `told` */
     uint16_t spent;       /* receives to be posted again */
     uint16_t spent_slot[GW_RDMA_RECEIVES];
-    uint16_t counted;      /* of those, that were the peer's credits */
-    uint32_t puts;         /* where in the ring the next header is */
-    struct gw_frame frame; /* of the message that comes in pieces */
+    uint16_t counted; /* those among them that the peer counts as its credits */
+    uint32_t puts;    /* place of the next header in the ring */
+    struct gw_frame frame; /* frame of the message whose pieces are arriving */
     int in_message;
     uint8_t *message;
     size_t message_bytes, message_room;
@@ -196,29 +200,29 @@ struct gw_rdma_in {
 };
 
 struct gw_rdma_out {
-    uint16_t sent, taken; /* messages; the difference is on its way */
+    uint16_t sent, taken; /* messages; the difference is in flight */
     uint32_t puts;
-    uint32_t key; /* of the peer's ring */
+    uint32_t key; /* key of the peer's ring */
     uint64_t ring;
     struct gw_rdma_grant grant[GW_WINDOWS_MAX];
-    uint32_t asked; /* the window that it waits for */
+    uint32_t asked; /* the window whose grant is awaited */
     struct gw_rdma_posted posted[GW_RDMA_SENDS];
-    uint32_t first, next; /* of posted, counted on and on */
+    uint32_t first, next; /* in posted, counted on and on */
     uint32_t requests, unsignalled;
     struct gw_rdma_flight flight;
-    struct gw_send *message; /* of which some pieces are sent */
+    struct gw_send *message; /* message with some pieces sent */
     size_t message_at;
     int stalled; /* waits for a grant, or for memory to be registered */
 };
 
 struct gw_rdma_link {
     struct gw_link base;
-    struct gw_connection connection; /* its timer: also of the stall */
+    struct gw_connection connection; /* its timer serves the stall as well */
     struct gw_rdma *rdma;
-    uint32_t serial;                        /* how completions know it */
-    struct gw_rdma_link *next;              /* in the graveyard */
+    uint32_t serial;           /* identifies the link in completions */
+    struct gw_rdma_link *next; /* in the list of closed links */
     struct gw_rdma_link *same, **same_back; /* in its bucket */
-    struct gw_rdma_link *beside;            /* in its domain */
+    struct gw_rdma_link *beside;            /* in its domain's list */
     struct gw_rdma_link *next_dirty;
     int dirty;
 
@@ -233,8 +237,9 @@ struct gw_rdma_link {
     struct gw_hello hello;
     struct gw_work resolve;
     int resolving;
-    struct gw_rdma_link *later;  /* whose queue pair ends as well */
-    struct gw_rdma_domain *left; /* that the queue pair is still in */
+    struct gw_rdma_link *later; /* in the list of queue pairs to destroy */
+    struct gw_rdma_domain
+        *left; /* the domain that the queue pair is still in */
     struct gw_places *found;
     size_t trying;
     struct gw_error error;
@@ -250,35 +255,37 @@ struct gw_rdma_listener {
 
 #define GW_RDMA_BUCKETS 256
 
-/* What its devices have said of a GPU's memory, with a descriptor or without;
-   asked once. */
+/* Answers of the devices about GPU memory, with a descriptor or without; asked
+   once. */
 struct gw_rdma_reach {
     int asked, has_fd;
-    int refused; /* by one that had said that it takes it */
+    int refused; /* a device that had agreed has failed */
     enum gw_status status;
     char why[GW_ERROR_TEXT_BYTES];
 };
 
 struct gw_rdma {
     struct gw_transport base;
-    int busy;                 /* as the config says */
+    int busy;                 /* from the config */
     struct gw_own_places own; /* to dial from */
     struct rdma_event_channel *channel;
     uv_loop_t *uv;
     struct gw_poller poller;
-    uint64_t now_us; /* when it last looked */
+    uint64_t now_us; /* time of the last poll */
     uv_poll_t cm_events;
     unsigned handles;
     struct gw_rdma_device *devices;
     struct gw_connections connections;
     struct gw_rdma_link *dirty, *closed;
-    struct gw_rdma_link *to_end, *ending; /* queue pairs; the thread's */
+    struct gw_rdma_link *to_end,
+        *ending; /* lists of queue pairs to destroy; `ending` is the thread's */
     struct gw_work ends;
     struct gw_rdma_link *bucket[GW_RDMA_BUCKETS];
     uint32_t serial;
     struct gw_listener *listeners;
-    struct gw_lent *lent;   /* sends come from it */
-    unsigned device_ranges; /* of those, out of this process's code's reach */
+    struct gw_lent *lent;   /* registered memory, for sends */
+    unsigned device_ranges; /* number of those that this process's code cannot
+                               touch */
     struct gw_rdma_reach reach;
 };
 
@@ -298,7 +305,7 @@ gw_rdma_listener_of(struct gw_listener *listener)
     return GW_CONTAINER(listener, struct gw_rdma_listener, base);
 }
 
-/* Nothing of it on the device can do anything when this returns, too. */
+/* When this returns, the device does nothing more for the link. */
 static inline void
 gw_rdma_fail(struct gw_rdma_link *link, enum gw_status status, const char *why)
 {
@@ -338,17 +345,18 @@ int gw_rdma_device_poll(struct gw_rdma_device *device);
 
 /* ---- rdma_device.c ---- */
 
-/* This transport's context of the device that an id is bound to, opened at the
-   first call. */
+/* Returns this transport's context of the device that an id is bound to, opened
+   at the first call. */
 enum gw_status gw_rdma_device_get(struct gw_rdma *rdma,
                                   struct rdma_cm_id *id,
                                   struct gw_rdma_device **device_p,
                                   struct gw_error *error);
 /* At once, or with its last domain. */
 void gw_rdma_device_close(struct gw_rdma_device *device);
-void gw_rdma_device_left(struct gw_rdma_device *device); /* by a domain */
+void gw_rdma_device_left(
+    struct gw_rdma_device *device); /* a domain has been freed */
 
-/* Room for a link's completions. */
+/* Reserves completions for a link, and releases them. */
 enum gw_status gw_rdma_device_reserve(struct gw_rdma_device *device,
                                       struct gw_error *error);
 void gw_rdma_device_release(struct gw_rdma_device *device);
@@ -356,8 +364,8 @@ void gw_rdma_device_release(struct gw_rdma_device *device);
 /* Asks to be woken by the next completion. */
 void gw_rdma_device_arm(struct gw_rdma_device *device);
 
-/* It is gone, or as good as gone: ends every link on it, and lets go of it.
-   `theirs`: librdmacm's context of it, if there is no device of ours. */
+/* The device is gone, or as good as gone: ends every link on it, and lets go of
+   it. `theirs`: librdmacm's context of it, if we have no device of our own. */
 void gw_rdma_device_lost(struct gw_rdma *rdma,
                          struct ibv_device *device,
                          struct ibv_context *theirs,
@@ -365,45 +373,48 @@ void gw_rdma_device_lost(struct gw_rdma *rdma,
 
 /* ---- rdma_domain.c ---- */
 
-/* The domain of one peer: of an acceptor, by the incarnation that the opener
-   claims; of an opener by its windows. The link holds it from now on. */
+/* Finds or makes the domain of one peer: on the acceptor's side, by the
+   incarnation that the opener claims; on the opener's, by its windows. The link
+   holds it from now on. */
 enum gw_status gw_rdma_domain_get(struct gw_rdma_device *device,
                                   struct gw_rdma_link *link,
                                   uint64_t incarnation,
                                   struct gw_error *error);
 void gw_rdma_domain_put(struct gw_rdma_link *link);
 
-/* Who logged in has these windows. 0: the domain is another one's. */
+/* The peer has logged in with these windows. 0: the domain is another peer's.
+ */
 int gw_rdma_domain_bind(struct gw_rdma_domain *domain,
                         struct gw_windows *windows);
 
-/* It stays until both links and those who hold it have let go of it. */
+/* Keeps the domain until its links and all holders have let go of it. */
 void gw_rdma_domain_hold(struct gw_rdma_domain *domain);
 void gw_rdma_domain_release(struct gw_rdma_domain *domain);
 
-/* The region of a window that gw_link_place has found; begins to register it
-   if that was not done. */
+/* The region of a window that gw_link_place has found; begins to register it at
+   the first call. */
 struct gw_rdma_region *gw_rdma_domain_window(struct gw_rdma_domain *domain,
                                              uint32_t window);
 
-/* The region that has these bytes; of what was lent it is made at the first
-   call, for few peers get something of everything. NULL: there is none. */
+/* The region that contains these bytes; one of registered memory is made at the
+   first call, because few peers get data from everywhere. NULL: there is none.
+   */
 struct gw_rdma_region *
 gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n);
 
-/* Memory that is not lent any more. */
+/* The memory is not registered with the transport any more. */
 void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
                            const struct gw_memory *lent);
 
 /* ---- rdma_end.c ---- */
 
-/* The link's queue pair and id, if it has them: when this returns nothing can
-   write through them, and later they are gone from the device. */
+/* Ends the link's queue pair and id, if it has them: when this returns nothing
+   can write through them, and later they are destroyed. */
 void gw_rdma_end(struct gw_rdma_link *link);
 
 /* ---- rdma_fail.c ---- */
 
-/* Explains to a person why memory could not be registered, and what to do. */
+/* Explains why memory could not be registered, and how to change that. */
 void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error);
 
 /* A request of the link has failed: fails the link with the reason. */
@@ -412,15 +423,16 @@ void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status);
 /* Non-zero for memory that this process's code must not touch. */
 int gw_rdma_is_device_memory(const struct gw_rdma *rdma, const void *at);
 
-/* A device that was said to take a GPU's memory does not: nothing is sent from
-   such memory any more, and the link fails. Over the next link the payloads
-   come from a mirror. */
+/* A device that had agreed to take a GPU's memory fails with it: nothing is
+   sent from such memory any more, and the link fails. Over the next link the
+   payloads come from a mirror. */
 void gw_rdma_refuse_device_memory(struct gw_rdma_link *link, const char *why);
 
 /* ---- rdma_host.c ---- */
 
 enum gw_status gw_rdma_probe(char *why, size_t why_bytes);
-/* That librdmacm could not be opened, errno, and what to do. */
+/* Explains why librdmacm could not be opened, by errno, and how to change that.
+ */
 void gw_rdma_explain_closed(char *why, size_t why_bytes);
 enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error);
 enum gw_status gw_rdma_takes(struct gw_transport *transport,
@@ -469,22 +481,23 @@ void gw_rdma_received(struct gw_rdma_link *link, const struct ibv_wc *wc);
 
 /* ---- rdma_write.c ---- */
 
-/* Posts what there is, as far as there is room. */
+/* Posts queued sends, as far as there is room. */
 void gw_rdma_write(struct gw_rdma_link *link);
 int gw_rdma_pulse(struct gw_link *base, struct gw_send *beat);
-/* Everything up to this one has left. */
+/* All messages up to this one have left. */
 void gw_rdma_sent(struct gw_rdma_link *link, uint32_t posted);
 /* A message of the link itself; 0: there is no room, the link goes down. */
 int gw_rdma_send_own(struct gw_rdma_link *link,
                      enum gw_rdma_type type,
                      const uint8_t *bytes,
                      size_t n);
-/* The queue pair is gone: takes back what was registered for single payloads;
-   then gives every send back. */
+/* The queue pair is gone: deregisters memory of single payloads; then gives
+   every send back. */
 void gw_rdma_unregister(struct gw_rdma_link *link);
 void gw_rdma_give_back(struct gw_rdma_link *link);
 
-/* Where the ring of this side is, for a hello or a reply; and the peer's. */
+/* Writes the place of this side's ring into a hello or a reply; reads the
+   peer's. */
 void gw_rdma_put_ring(const struct gw_rdma_link *link, uint8_t *out);
 void gw_rdma_get_ring(struct gw_rdma_link *link, const uint8_t *in);
 

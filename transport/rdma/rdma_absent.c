@@ -29,7 +29,7 @@ static enum gw_status open_nothing(struct gw_loop *loop,
     return gw_fail(error, GW_EUNSUPPORTED, "built without rdma-core");
 }
 
-/* Nothing can be done with what cannot be opened. */
+/* Unreachable, because opening fails. */
 static void close_nothing(struct gw_transport *transport)
 {
     (void)transport;

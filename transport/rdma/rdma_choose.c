@@ -1,4 +1,4 @@
-/* Which way memory is registered: decided by its kind and what probes said. */
+/* Chooses the way of registering memory by its kind and the probes' answers. */
 #include "config.h"
 
 #include "transport/rdma/rdma_memory.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Adds why one of the ways is none. */
+/* Adds the reason against one of the ways. */
 static void add_reason(char *why,
                        size_t why_bytes,
                        const struct gw_rdma_registrar *one,

@@ -1,7 +1,7 @@
 /*
  * Devices: this transport's own context of each, with one completion queue for
- * all its links, and what the device says of itself. A device may vanish under
- * its users; the kernel waits until all have let go of it, so letting go is at
+ * all its links, and events of the device itself. A device may vanish under its
+ * users; the kernel waits until all have let go of it, so letting go is at
  * once, and complete.
  */
 #include "config.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Completions of a link that nobody has looked at yet. */
+/* Completions of a link that may wait to be polled. */
 #define LINK_COMPLETIONS (GW_RDMA_RECEIVES + GW_RDMA_SENDS)
 #define FIRST_ROOM       (4 * LINK_COMPLETIONS)
 
@@ -28,7 +28,7 @@ void gw_rdma_device_arm(struct gw_rdma_device *device)
     device->armed = ibv_req_notify_cq(device->cq, 0) == 0;
 }
 
-/* Only wakes the loop: what has completed is looked at after it. */
+/* Only wakes the loop: completions are polled after it. */
 static void on_completion(uv_poll_t *poll, int status, int events)
 {
     struct gw_rdma_device *device = poll->data;
@@ -75,8 +75,8 @@ watch(struct gw_rdma_device *device, uv_poll_t *poll, int fd, uv_poll_cb call)
     return 0;
 }
 
-/* An id of our own on the device: while it is there, librdmacm's context of the
-   device is, whoever else comes and goes. */
+/* An id of our own on the device keeps librdmacm's context of it open, however
+   many other ids come and go. */
 static int drop_anchor(struct gw_rdma_device *device, struct rdma_cm_id *like)
 {
     struct sockaddr_storage at;
@@ -186,10 +186,10 @@ enum gw_status gw_rdma_device_get(struct gw_rdma *rdma,
 /* ---- closing ---- */
 
 /*
- * librdmacm keeps a context of its own of each device that it has used, and of
- * the last one that vanishes it never lets go; the kernel's removal would wait
- * until this process ends. Its descriptors stay taken, for it may still close
- * what it has, but they lead nowhere.
+ * librdmacm keeps a context of its own of each device that it has used, and
+ * never closes that of the last device, even if it vanishes; the kernel's
+ * removal would wait until this process ends. The context's descriptors stay
+ * open, since librdmacm may still close them, but they lead nowhere.
  */
 static void cut_off(struct ibv_context *verbs)
 {
@@ -230,7 +230,7 @@ static int is_on(const struct rdma_cm_id *id, const struct ibv_device *device)
     return id && id->verbs && id->verbs->device == device;
 }
 
-/* Those of its links that are there when it begins: more cannot come. */
+/* Ends the links that are on the device when it begins: more cannot come. */
 static void end_links(struct gw_rdma *rdma,
                       const struct ibv_device *device,
                       const char *why)
@@ -273,7 +273,7 @@ void gw_rdma_device_lost(struct gw_rdma *rdma,
         own->closing = 1;
         theirs = own->anchor->verbs;
     }
-    if (theirs) /* while somebody's id still holds it */
+    if (theirs) /* while another id still holds it */
         cut_off(theirs);
     end_links(rdma, device, why);
     end_listeners(rdma, device);

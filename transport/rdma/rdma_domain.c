@@ -1,8 +1,8 @@
 /*
- * What a peer has of a device: a protection domain, which no other peer shares,
+ * State of a peer on a device: a protection domain, which no other peer shares,
  * and in it the memory that this peer may write to (its windows, nothing else
- * of this process), or that is read for it. To register memory takes as long as
- * to touch every page of it, so another thread does it.
+ * of this process), or that is read for it. Registering memory takes as long as
+ * touching every page of it, so another thread does it.
  */
 #include "config.h"
 
@@ -69,7 +69,7 @@ static struct gw_rdma_region *region_new(struct gw_rdma_domain *domain,
     if (!region)
         return NULL;
     struct gw_rdma *rdma = domain->device->rdma;
-    /* if nobody has said what it is, it is of this process alone */
+    /* unregistered memory is private to this process */
     const struct gw_memory *lent = gw_lent_at(rdma->lent, base, bytes);
     region->memory = lent ? *lent : gw_memory_host(base, bytes);
     region->domain = domain;
@@ -88,7 +88,7 @@ static struct gw_rdma_region *region_new(struct gw_rdma_domain *domain,
     return region;
 }
 
-/* Nobody is to use it any more; a thread may still be at it. */
+/* Removes a region that is not wanted any more; a thread may still be at it. */
 static void region_end(struct gw_rdma_region *region)
 {
     struct gw_rdma_region **at = &region->domain->regions;
@@ -266,7 +266,8 @@ void gw_rdma_domain_put(struct gw_rdma_link *link)
     while (*at != link)
         at = &(*at)->beside;
     *at = link->beside;
-    /* who claims the same, but has not logged in, does not keep them */
+    /* a link that claims the same peer, but has not logged in, does not keep
+       them */
     if (!serves_windows(domain))
         unbind(domain);
     free_if_left(domain);

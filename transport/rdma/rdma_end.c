@@ -1,16 +1,16 @@
 /*
- * The end of queue pairs and of their ids. A device may take its time to let go
- * of them: for soft-RoCE each packet on its way holds what it came from, and
- * those that an interface kept when it went down are waited for for 50 s, in
- * ibv_destroy_qp and in rdma_destroy_id. So a queue pair is only made to fail
- * here, after which it sends nothing and nobody writes through it; another
- * thread destroys both, one link after the other, and has no more than one
- * thread of the loop's pool at a time. The link, which nobody knows any more,
- * is buried after that; what was posted completes until then, to nobody.
+ * Destroys queue pairs and their ids. A device may take long to let go of them:
+ * on soft-RoCE each packet in flight holds its queue pair, and ibv_destroy_qp
+ * and rdma_destroy_id wait up to 50 s for packets that an interface kept when
+ * it went down. So a queue pair is only moved to the error state here, after
+ * which it sends nothing and nobody writes through it; another thread destroys
+ * both, one link after the other, and occupies at most one thread of the loop's
+ * pool at a time. The link, which is in no list any more, is freed after that;
+ * until then posted requests complete without effect.
  *
- * Made to fail, and not reset: soft-RoCE of Linux 6.1 resets a queue pair
- * beside what handles its packets on another processor. Both then let go of the
- * same packet, the device is counted as gone, and it carries nothing any more.
+ * The error state, not a reset: soft-RoCE of Linux 6.1 resets a queue pair
+ * while another processor handles its packets. Both then let go of the same
+ * packet, the device is counted as gone, and it carries nothing any more.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@ static void run_ends(struct gw_work *work)
 {
     const struct gw_rdma *rdma = work->owner;
     for (const struct gw_rdma_link *one = rdma->ending; one; one = one->later) {
-        rdma_destroy_id(one->id); /* which tells the peer */
+        rdma_destroy_id(one->id); /* tells the peer as well */
         ibv_destroy_qp(one->qp);
     }
 }
@@ -33,7 +33,7 @@ static void done_ends(struct gw_work *work)
     while (rdma->ending) {
         struct gw_rdma_link *link = rdma->ending;
         rdma->ending = link->later;
-        link->qp = NULL; /* the next turn buries it */
+        link->qp = NULL; /* the next poll frees it */
         link->id = NULL;
         gw_rdma_device_release(link->left->device);
         gw_rdma_domain_release(link->left);
@@ -69,10 +69,10 @@ void gw_rdma_end(struct gw_rdma_link *link)
     struct gw_rdma *rdma = link->rdma;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     if (!link->qp || ibv_modify_qp(link->qp, &attr, IBV_QP_STATE) != 0) {
-        end_here(link); /* nothing else stops it, or there is nothing */
+        end_here(link); /* nothing else stops it, or there is no queue pair */
         return;
     }
-    link->id->context = NULL; /* events of it are nobody's now */
+    link->id->context = NULL; /* its events are ignored from now on */
     link->left = link->domain;
     gw_rdma_domain_hold(link->left);
     link->later = rdma->to_end;

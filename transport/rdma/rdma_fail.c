@@ -37,7 +37,7 @@ void gw_rdma_refuse_device_memory(struct gw_rdma_link *link, const char *why)
     *reach = (struct gw_rdma_reach){
         .asked = 1, .refused = 1, .status = GW_EUNSUPPORTED};
     snprintf(reach->why, sizeof reach->why, "%s", why);
-    gw_rdma_fail(link, GW_EAGAIN, why); /* the same way will do */
+    gw_rdma_fail(link, GW_EAGAIN, why); /* the same route will do */
 }
 
 static int has_sent_device_memory(const struct gw_rdma_link *link)
@@ -51,15 +51,15 @@ static int has_sent_device_memory(const struct gw_rdma_link *link)
     return 0;
 }
 
-/* What a device says where it could not read memory of this host. */
+/* Errors of a device that could not read memory of this host. */
 static int is_of_reading(enum ibv_wc_status status)
 {
     return status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_LOC_QP_OP_ERR ||
            status == IBV_WC_FATAL_ERR || status == IBV_WC_GENERAL_ERR;
 }
 
-/* A message that was received before is handled before: so is the news of it.
- */
+/* Messages received before have been handled before, and with them the peer's
+   reason. */
 void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status)
 {
     char why[128];

@@ -1,12 +1,12 @@
-/* What a link's device is handed at once: learnt from where it ran dry. */
+/* Bytes that a link's device has at once: learnt from the times it ran dry. */
 #include "config.h"
 
 #include "transport/rdma/rdma_flight.h"
 
 #define LINE_US 500
 
-/* The codes are bits; the speeds of a lane are those of the InfiniBand
-   specification from single data rate on, in Mbit/s. */
+/* The codes are bits; speeds of a lane are from the InfiniBand specification,
+   from single data rate on, in Mbit/s. */
 uint32_t gw_rdma_line_mbit(unsigned speed, unsigned width)
 {
     static const struct {

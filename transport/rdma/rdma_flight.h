@@ -1,15 +1,15 @@
 /*
- * How many bytes of a link's payloads its device is handed at once. What the
- * device has cannot be overtaken by what is more urgent, so it is as little as
- * keeps the line busy until this process looks again. How long that takes is
- * known to nobody before: the network's round trip and, mostly, what this
- * process does between two looks. So it is learnt. Where the device had nothing
- * left while more was waiting, twice as much may be on its way, up to what the
- * line carries in half a millisecond: who is urgent waits no longer than that,
- * or than for two of the largest chunks.
+ * The number of payload bytes of a link that its device has at once. More
+ * urgent frames cannot overtake bytes that the device has, so it gets as little
+ * as keeps the line busy until the next poll. That time is not known
+ * beforehand: the network's round trip and, mostly, the work of this process
+ * between two polls. So it is learnt: when the device had nothing left while
+ * more was waiting, the room is doubled, up to the bytes that the line carries
+ * in half a millisecond. An urgent frame waits no longer than that, or than for
+ * two of the largest chunks.
  *
- *   takes   a payload joins those on their way, or waits: `held`
- *   look    before more is handed over: was the device left with nothing?
+ *   takes    a payload joins those in flight, or waits: `held`
+ *   update   before more is handed over: was the device left with nothing?
  *
  * Pure.
  */
@@ -19,24 +19,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The room at first, and the most that it can be of any line. */
+/* The room at first, and the largest for any line. */
 #define GW_RDMA_FLIGHT_BYTES ((size_t)2 << 20)
 #define GW_RDMA_FLIGHT_MOST  ((size_t)32 << 20)
 
 struct gw_rdma_flight {
-    size_t bytes;      /* on their way */
-    size_t room, most; /* so many may be; and that may become */
-    int held;          /* something waits until they are less */
+    size_t bytes;      /* in flight */
+    size_t room, most; /* limit of bytes; and its upper limit */
+    int held;          /* a payload waits until there are fewer */
 };
 
-/* What a port carries, from the codes that verbs has for the speed of a lane
-   and for the number of lanes. 0: a code is not known. */
+/* The rate of a port, from the codes that verbs has for the speed of a lane and
+   for the number of lanes. 0: a code is not known. */
 uint32_t gw_rdma_line_mbit(unsigned speed, unsigned width);
 
-/* Of a link whose port carries so much; 0: the port does not say. */
+/* Begins for a link with that rate of its port; 0: it is not known. */
 void gw_rdma_flight_begin(struct gw_rdma_flight *flight, uint32_t line_mbit);
 
-/* Whether a payload may be handed over as well. One may always. */
+/* Non-zero if a payload may be handed over as well. A single one always may. */
 int gw_rdma_flight_takes(struct gw_rdma_flight *flight, size_t bytes);
 
 /* 1: there is more room than before. */

@@ -1,5 +1,4 @@
-/* What this host has of RDMA: whether there is a device, and at which address.
- */
+/* RDMA of this host: its devices, and their addresses. */
 #include "config.h"
 
 #include "transport/rdma/rdma.h"
@@ -17,8 +16,8 @@
 #include "transport/rdma/rdma_memory.h"
 #include "transport/rdma/rdma_port.h"
 
-/* What to do where a library could not open a file: it is opened again, since
-   they say of each that it is not there. */
+/* Explains how to make a file of a library accessible. Opens it again for the
+   reason, since the libraries report each such file as missing. */
 static void explain_closed(char *why,
                            size_t why_bytes,
                            const char *name,
@@ -50,7 +49,7 @@ void gw_rdma_explain_closed(char *why, size_t why_bytes)
     explain_closed(why, why_bytes, "rdma_cm", "rdma_ucm");
 }
 
-/* Whether a port of the device can carry anything, or why not. */
+/* Non-zero if a port of the device is active; else with the reason. */
 static int
 has_active_port(struct ibv_device *device, char *why, size_t why_bytes)
 {
@@ -75,7 +74,7 @@ has_active_port(struct ibv_device *device, char *why, size_t why_bytes)
     return active;
 }
 
-/* Whether connections can be made at all; no device is opened for it. */
+/* Non-zero if connections can be made; opens no device. */
 static int has_connections(char *why, size_t why_bytes)
 {
     struct rdma_event_channel *channel = rdma_create_event_channel();
@@ -133,7 +132,7 @@ static void gid_of_address(const struct sockaddr *address, uint8_t gid[16])
 }
 
 /* InfiniBand: the end of the interface's 20 bytes of hardware address. 0: it
-   has no such. */
+   has no such address. */
 static int gid_of_interface(const char *name, uint8_t gid[16])
 {
     char path[64 + IF_NAMESIZE], text[128] = "";
@@ -154,9 +153,9 @@ static int gid_of_interface(const char *name, uint8_t gid[16])
 }
 
 /*
- * Whether an RDMA device has that address. librdmacm is not asked, though it
- * knows: it would keep the device open for as long as this process lives, which
- * may have no other use for it, and nobody could take the device away.
+ * Non-zero if an RDMA device has that address. librdmacm would know, but is not
+ * asked: it would keep the device open until this process ends, which may have
+ * no other use for it, and the device could not be removed.
  */
 static int is_of_device(const struct ifaddrs *one)
 {
@@ -177,7 +176,7 @@ static int is_of_device(const struct ifaddrs *one)
     return found;
 }
 
-/* Of one link alone, where other hosts do not come. */
+/* Non-zero for an address of one link alone, which other hosts do not reach. */
 static int is_link_local(const struct sockaddr *address)
 {
     const void *any = address;
@@ -239,7 +238,8 @@ static int is_at(struct gw_rdma *rdma,
     return same;
 }
 
-/* Whether the transport may come to a device: to all, if it was not told. */
+/* Non-zero if the transport may use a device: any, unless interfaces were
+   named. */
 static int may_come_to(struct gw_rdma *rdma, struct ibv_device *device)
 {
     char why[256];

@@ -45,7 +45,7 @@ void gw_rdma_make_dirty(struct gw_rdma_link *link)
     if (link->dirty || !link->base.up)
         return;
     link->dirty = 1;
-    /* who made it so may be called after the loop has looked */
+    /* may be called after the loop has polled */
     gw_uv_poll_soon(link->rdma->base.loop);
     link->next_dirty = link->rdma->dirty;
     link->rdma->dirty = link;

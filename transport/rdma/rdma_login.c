@@ -1,12 +1,13 @@
 /*
  * From an address to a link that is up.
  *
- *   opener    name - address - route - connect .............. hello > ... <
- * reply - up acceptor                           ... accept .......... hello,
- * judge, reply > - up
+ *   opener    name - address - route - connect
+ *             then hello > ... < reply - up
+ *   acceptor  accept
+ *             then < hello, judge, reply > - up
  *
- * The connect names the incarnation that opens, so that the queue pair is made
- * in its peer's domain; until the hello was judged, which has to say the same,
+ * The connect names the opener's incarnation, so that the queue pair is made in
+ * its peer's domain; until the hello was judged, which has to name the same,
  * this queue pair may write nowhere. Before login a link holds a fixed buffer,
  * a deadline, and a place among at most logins_max.
  */
@@ -22,18 +23,18 @@
 #define RESOLVE_MS    2000
 #define PRIVATE_MAGIC 0x4d445247u /* "GRDM" as bytes */
 
-/* The device repeats so often, after 4.096 us * 2^ACK_TIMEOUT (67 ms) at the
-   first time; a receiver that is busy is waited for, as long as it is heard. */
+/* The device repeats so often, first after 4.096 us * 2^ACK_TIMEOUT (67 ms); a
+   busy receiver is waited for, as long as it is heard. */
 #define RETRIES     7
 #define RNR_RETRIES 7
 #define ACK_TIMEOUT 14
 
-/* Of librdmacm, before the rest of the loop has its turn: strangers make them.
- */
+/* Events of librdmacm handled before the rest of the loop has its turn:
+   strangers can cause them. */
 #define EVENTS_OF_TURN 8
 
-/* What the workaround in librdmacm's own ucma_modify_qp_rtr masks, too: bits
-   that some kernels set and verbs does not know. */
+/* Masked as in librdmacm's own workaround in ucma_modify_qp_rtr: bits that some
+   kernels set and verbs does not know. */
 #define STRAY_BITS 0xe00000
 
 /* ---- queue pairs ---- */
@@ -104,7 +105,7 @@ static int make_queue_pair(struct gw_rdma_link *link)
     return link->qp ? 0 : -1;
 }
 
-/* What its port carries decides what may be on its way, at the most. */
+/* Reads the port's rate, which limits the bytes in flight. */
 static void ask_line(struct gw_rdma_link *link)
 {
     struct ibv_port_attr port;
@@ -122,9 +123,9 @@ static void ask_line(struct gw_rdma_link *link)
 }
 
 /*
- * Everything that a link needs of its device, with the receives posted and the
- * queue pair ready to be connected. What was made until it failed goes with the
- * link.
+ * Makes a link's state on its device, with the receives posted and the queue
+ * pair ready to be connected. After a failure the finished part is freed with
+ * the link.
  */
 static enum gw_status make_device_side(struct gw_rdma_link *link,
                                        uint64_t incarnation,
@@ -143,7 +144,7 @@ static enum gw_status make_device_side(struct gw_rdma_link *link,
         return status;
     }
     if (make_memory(link) != 0) {
-        /* a limit: it would be no other when the peer is dialled again */
+        /* a limit: another dial would meet it again */
         gw_rdma_register_why(GW_RDMA_RECEIVES * GW_RDMA_SLOT_BYTES, errno,
                              error);
         error->status = GW_EUNSUPPORTED;
@@ -203,8 +204,8 @@ static struct rdma_cm_id *resolve_from(struct gw_rdma_link *link,
     return NULL;
 }
 
-/* Begins with the address that is due, from the interface that leads there, or
-   the next one where that has no device; the loop tells how it goes on. */
+/* Begins with the current address, from the interface that leads there, or the
+   next one if that has no device; the loop tells the result. */
 static int try_address(struct gw_rdma_link *link)
 {
     const struct gw_place *to = &link->found->place[link->trying], *own;
@@ -219,7 +220,7 @@ static int try_address(struct gw_rdma_link *link)
     return link->id ? 0 : -1;
 }
 
-/* Tries an address after the other; the last failure is the one told. */
+/* Tries one address after the other; the last failure is reported. */
 static void try_rest(struct gw_rdma_link *link, const char *why)
 {
     char text[GW_ERROR_TEXT_BYTES];
@@ -237,7 +238,8 @@ static void try_rest(struct gw_rdma_link *link, const char *why)
     gw_rdma_fail(link, GW_EUNREACHABLE, text);
 }
 
-/* Nothing was made yet but the id, or all of it goes with it. */
+/* Goes on with the next address: nothing was made yet but the id, or all of it
+   is freed with the id. */
 static int go_on(struct gw_rdma_link *link, const char *why)
 {
     if (link->qp || link->trying + 1 >= link->found->n)
@@ -266,7 +268,7 @@ static void resolve_done(struct gw_work *work)
     struct gw_rdma *rdma = link->rdma;
     link->resolving = 0;
     if (link->connection.state == GW_CONNECTION_CLOSED)
-        ; /* dropped meanwhile, and buried at the next turn */
+        ; /* dropped meanwhile; the next poll frees it */
     else if (!link->found)
         gw_rdma_fail(link, link->error.status, link->error.text);
     else
@@ -346,7 +348,7 @@ void gw_rdma_got_hello(struct gw_rdma_link *link, const uint8_t *bytes)
         return;
     }
     link->connection.owned =
-        1; /* by the acceptor: what fails now is told to it */
+        1; /* by the acceptor, which is told of failures from now on */
     gw_rdma_get_ring(link, bytes + GW_HELLO_BYTES);
     if ((link->base.windows &&
          !gw_rdma_domain_bind(link->domain, link->base.windows)) ||
@@ -360,7 +362,7 @@ void gw_rdma_got_hello(struct gw_rdma_link *link, const uint8_t *bytes)
         gw_connection_go_up(&link->connection, NULL);
 }
 
-/* What the kernel passed on of a connection's begin. */
+/* Private data of a connection request, as passed on by the kernel. */
 struct greeting {
     uint8_t bytes[GW_RDMA_PRIVATE_BYTES];
     size_t n;
@@ -421,7 +423,7 @@ static void accept_request(struct gw_rdma_listener *listener,
 
 /* ---- librdmacm's events ---- */
 
-/* Whose address is no device's, or whose port nobody listens at. */
+/* The address is no device's, or nobody listens at the port. */
 static void connecting_failed(struct gw_rdma_link *link,
                               enum rdma_cm_event_type type,
                               int number)
@@ -436,8 +438,8 @@ static void connecting_failed(struct gw_rdma_link *link,
         gw_rdma_fail(link, GW_EUNREACHABLE, why);
 }
 
-/* What came before the end is taken before it is told: all that has completed
-   by now, and not what others go on sending. */
+/* Messages that came before the end are handled before it is told: all
+   completions until now, but none that other links go on causing. */
 static void disconnected(struct gw_rdma_link *link)
 {
     struct gw_rdma *rdma = link->rdma;
@@ -477,7 +479,7 @@ link_event(struct gw_rdma_link *link, enum rdma_cm_event_type type, int number)
     case RDMA_CM_EVENT_DISCONNECTED:
         disconnected(link);
         break;
-    default: /* established, or the kernel's last words to a closed one */
+    default: /* established, or the last events of a closed one */
         break;
     }
 }

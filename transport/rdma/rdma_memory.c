@@ -1,4 +1,4 @@
-/* The ways to make memory known to a device, and what each of them takes. */
+/* The ways of registering memory with a device. */
 #include "config.h"
 
 #include "transport/rdma/rdma_memory.h"
@@ -40,8 +40,8 @@ static const struct gw_rdma_registrar host = {
 
 /* ---- dma-buf ---- */
 
-/* A descriptor that is none: who knows how to register says that it is bad, who
-   does not says so before it looks. */
+/* Registers an invalid descriptor: a driver that knows how says that it is bad,
+   others refuse before they check it. */
 static enum gw_status probe_dma_buf(struct ibv_context *verbs,
                                     struct ibv_pd *pd,
                                     char *why,

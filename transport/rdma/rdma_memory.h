@@ -1,13 +1,13 @@
 /*
- * How memory is made known to an RDMA device: a table of ways, of which the
- * memory's kind and what the device can do choose one.
+ * Registering memory with an RDMA device: a table of ways, chosen by the
+ * memory's kind and the device's abilities.
  *
- *   host      plain registration, of memory that this process has mapped
+ *   host      plain registration of memory that this process has mapped
  *   dma-buf   a GPU's memory, by the descriptor that its driver gives for it
  *   peermem   a GPU's memory, by its address; the module nvidia_peermem makes
  *             the kernel understand that
  *
- * Where none of them does, whoever owns the memory keeps a mirror of it in host
+ * If none of them works, the owner of the memory keeps a mirror of it in host
  * memory: see `takes` in transport.h.
  */
 #ifndef GW_TRANSPORT_RDMA_MEMORY_H
@@ -28,14 +28,14 @@ struct gw_rdma_part {
     const struct gw_memory *of;
     void *base;
     size_t bytes;
-    uint64_t offset; /* of its first byte, for the device */
+    uint64_t offset; /* offset of its first byte, as the device counts */
     unsigned access;
 };
 
 struct gw_rdma_registrar {
     const char *name;
-    unsigned kinds; /* a bit for each that it is for, 1 << kind */
-    int needs_fd;   /* registers what has a descriptor, and nothing else */
+    unsigned kinds; /* set of kinds that it takes, 1 << kind */
+    int needs_fd;   /* takes memory with a descriptor only */
     /* GW_OK, or GW_EUNSUPPORTED with the reason in words. Asks the device and
        the kernel, and no GPU. */
     enum gw_status (*probe)(struct ibv_context *verbs,
@@ -46,7 +46,7 @@ struct gw_rdma_registrar {
     struct ibv_mr *(*take)(struct ibv_pd *pd, const struct gw_rdma_part *part);
 };
 
-/* What a probe has said. */
+/* The answer of a probe. */
 #define GW_RDMA_PROBE_WHY_MAX 160
 struct gw_rdma_probed {
     enum gw_status status;
@@ -59,9 +59,9 @@ extern const struct gw_rdma_registrar
     *const gw_rdma_registrars[GW_RDMA_REGISTRARS + 1];
 
 /*
- * The first of a table's ways for memory of that kind, with a descriptor or
- * without, that its probe has not refused; `probed` is in the table's order.
- * NULL: none, and *why says of each why not. Pure; any thread.
+ * Chooses the first way of a table for memory of that kind, with a descriptor
+ * or without, whose probe has not refused; `probed` is in the table's order.
+ * NULL: none, and *why has the reason for each. Pure; any thread.
  */
 const struct gw_rdma_registrar *
 gw_rdma_choose(const struct gw_rdma_registrar *const *table,
@@ -81,8 +81,8 @@ const struct gw_rdma_registrar *gw_rdma_registrar(struct ibv_context *verbs,
                                                   char *why,
                                                   size_t why_bytes);
 
-/* Registers a part in the way that its memory's kind asks for. NULL, and errno:
-   EOPNOTSUPP where there is no such way here. Thread: any. */
+/* Registers a part in the way that is chosen for its kind. NULL, and errno:
+   EOPNOTSUPP if there is none here. Thread: any. */
 struct ibv_mr *gw_rdma_register(struct ibv_context *verbs,
                                 struct ibv_pd *pd,
                                 const struct gw_rdma_part *part);

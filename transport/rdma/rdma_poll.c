@@ -1,6 +1,6 @@
 /*
- * What completions are to the loop: it looks at their queues, and where it
- * would sleep, the devices are told to wake it. See loop_uv_poll.c.
+ * Completion queues are polled by the loop, and before it sleeps the devices
+ * are told to wake it. See loop_uv_poll.c.
  */
 #include "config.h"
 
@@ -10,8 +10,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Links that got something to send, or room for it, post it together, and where
-   the turn is over at the next look. */
+/* Links with something to send, or with new room, post it together; when the
+   turn is over the rest waits for the next poll. */
 static void flush_dirty(struct gw_rdma *rdma)
 {
     for (unsigned done = 0; rdma->dirty; done++) {
@@ -27,9 +27,8 @@ static void flush_dirty(struct gw_rdma *rdma)
     }
 }
 
-/* Handles what has completed, and sends what is due for it: a batch of each
-   device, in its order. What that makes due is not done here once the turn is
-   over. */
+/* Handles completions, and sends replies that are due: a batch of each device,
+   in its order. When the turn is over, later ones wait. */
 static int poll_rdma(struct gw_poller *poller, uint64_t now_us)
 {
     struct gw_rdma *rdma = GW_CONTAINER(poller, struct gw_rdma, poller);

@@ -1,6 +1,6 @@
 /*
- * What only the device itself says of its ports, for `gradweir doctor`; what
- * else there is to know stands in files of the system.
+ * Facts about ports that only the device can tell, for `gradweir doctor`; all
+ * others are in files of the system.
  */
 #ifndef GW_TRANSPORT_RDMA_PORT_H
 #define GW_TRANSPORT_RDMA_PORT_H
@@ -17,11 +17,10 @@ unsigned
 gw_rdma_port_mtu(const char *device, unsigned number, unsigned *most_p);
 
 /*
- * How a device takes a GPU's memory by itself, where that has a dma-buf, or has
- * none. GW_OK: `text` is the way's name
- * (rdma_memory.h); the device and the kernel were asked, no GPU was.
- * GW_EUNSUPPORTED: it does not, and why. GW_EIO: it cannot be asked, and why.
- * Thread: any.
+ * Tells how a device takes a GPU's memory, with a dma-buf or without. GW_OK:
+ * `text` is the name of the way (rdma_memory.h); the device and the kernel were
+ * asked, no GPU was. GW_EUNSUPPORTED: it does not, with the reason. GW_EIO: it
+ * cannot be asked, with the reason. Thread: any.
  */
 enum gw_status gw_rdma_gpu_memory(const char *device,
                                   int has_dma_buf,

@@ -1,8 +1,8 @@
 /*
- * Messages in. A put's payload is in its window when its header is told; the
+ * Messages in. A put's payload is in its window when its header arrives; the
  * header is copied out of the ring before it is judged, since the peer may
- * write there at any time. Receives are posted again in batches, and what was
- * taken is told to the peer with whatever goes there, or by itself when much
+ * write there at any time. Receives are posted again in batches; the number of
+ * taken messages travels with any message to the peer, or by itself when much
  * has come in and nothing goes out.
  */
 #include "config.h"
@@ -43,7 +43,8 @@ enum gw_status gw_rdma_read_open(struct gw_rdma_link *link)
     return post(link, all, GW_RDMA_RECEIVES) == 0 ? GW_OK : GW_EIO;
 }
 
-/* A slot has been read. Only what is posted again is the peer's to use. */
+/* Gives a slot that was read back. The peer may use it once it is posted again.
+ */
 static void spend(struct gw_rdma_link *link, uint32_t slot, int counts)
 {
     struct gw_rdma_in *in = &link->in;
@@ -82,8 +83,8 @@ static void judge_and_pass(struct gw_rdma_link *link,
         link->base.handler->frame(&link->base, frame, payload);
 }
 
-/* Where the payload goes of a frame whose header decoded to `status`. 0: the
-   link is over. */
+/* Finds the place of the payload of a frame whose header decoded to `status`.
+   0: the link is over. */
 static int find_place(struct gw_rdma_link *link,
                       enum gw_status status,
                       const struct gw_frame *frame,
@@ -97,7 +98,7 @@ static int find_place(struct gw_rdma_link *link,
     return status == GW_OK;
 }
 
-/* A header, already copied to where the peer cannot write. */
+/* Reads a header that was copied out of the peer's reach. */
 static int read_header(struct gw_rdma_link *link,
                        const uint8_t header[GW_FRAME_BYTES],
                        struct gw_frame *frame,
@@ -106,7 +107,7 @@ static int read_header(struct gw_rdma_link *link,
     return find_place(link, gw_frame_decode(header, frame), frame, place_p);
 }
 
-/* A put's payload is copied to its place: it came in a slot. */
+/* A put's payload is copied to its place, because it came in a slot. */
 static void got_brief(struct gw_rdma_link *link, const uint8_t *bytes, size_t n)
 {
     const void *payload = bytes + GW_BRIEF_BYTES;
@@ -149,7 +150,7 @@ static void got_put(struct gw_rdma_link *link)
         judge_and_pass(link, &frame, place);
 }
 
-/* The first piece of a message: its header, and what fits behind it. */
+/* The first piece of a message: its header, and bytes of its payload. */
 static void begin_message(struct gw_rdma_link *link,
                           const uint8_t *bytes,
                           size_t n,
@@ -204,7 +205,7 @@ got_piece(struct gw_rdma_link *link, const uint8_t *bytes, size_t n, int last)
 
 /* ---- windows ---- */
 
-/* The put itself will follow, if its window may be given. */
+/* The put itself will follow, if its window is granted. */
 static void got_ask(struct gw_rdma_link *link, const uint8_t *bytes, size_t n)
 {
     struct gw_frame frame;
@@ -255,7 +256,7 @@ static void got_bye(struct gw_rdma_link *link, const uint8_t *bytes, size_t n)
 
 /* ---- what came ---- */
 
-/* Before login nothing but the greeting is looked at. */
+/* Before login only the greeting is accepted. */
 static void got_greeting(struct gw_rdma_link *link,
                          unsigned type,
                          const uint8_t *bytes,
@@ -294,7 +295,7 @@ static void dispatch(struct gw_rdma_link *link,
         gw_rdma_fail(link, GW_EPROTO, "a message of no known type");
 }
 
-/* How many of ours the peer has taken, as it says. */
+/* The peer's count of messages that it has taken. */
 static int take_credits(struct gw_rdma_link *link, uint32_t value)
 {
     struct gw_rdma_out *out = &link->out;

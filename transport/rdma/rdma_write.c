@@ -1,8 +1,8 @@
 /*
  * Messages out. The most urgent sends are posted together, in one list with a
- * completion now and then and at its end; a payload is read by the device from
- * where it lies. What has been posted stays ahead of what comes later, so only
- * as much is posted as keeps the line busy.
+ * completion now and then and at its end; the device reads a payload in place.
+ * A posted send stays ahead of later ones, so only as much is posted as keeps
+ * the line busy.
  */
 #include "config.h"
 
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A link that waits is looked at so often, since what is queued behind may be
-   more urgent, and says that it is there after so many times. */
+/* Interval at which a stalled link is polled, since sends queued later may be
+   more urgent, and number of intervals after which it gives a sign of life. */
 #define STALL_US  10000
 #define KEEPALIVE 20
 #define TELL      (GW_RDMA_DEPTH / 4)
@@ -25,11 +25,11 @@ struct list {
     struct ibv_send_wr request[GW_RDMA_BATCH];
     struct ibv_sge part[GW_RDMA_BATCH];
     int n;
-    uint32_t first; /* of posted, that is in it */
-    int waits;      /* something in it waits for its completion */
+    uint32_t first; /* index in posted of its first message */
+    int waits;      /* a message in it needs its completion */
 };
 
-/* Its arrays are large, and written where they are used. */
+/* Does not clear its large arrays, whose used part is always written. */
 static void begin(struct list *list, struct gw_rdma_link *link)
 {
     list->link = link;
@@ -40,14 +40,14 @@ static void begin(struct list *list, struct gw_rdma_link *link)
 
 /* ---- room ---- */
 
-/* Messages that the peer will take. */
+/* Non-zero if the peer has room for a message. */
 static int has_credit(const struct gw_rdma_link *link)
 {
     const struct gw_rdma_out *out = &link->out;
     return (uint16_t)(out->sent - out->taken) < GW_RDMA_DEPTH;
 }
 
-/* Of the device, and of slots: those of messages that it still sends. */
+/* Checks for room on the device, and for free slots. */
 static int has_room(const struct list *list, uint32_t requests)
 {
     const struct gw_rdma_out *out = &list->link->out;
@@ -87,9 +87,8 @@ static struct ibv_send_wr *add(struct list *list,
     return request;
 }
 
-/* The message that was added is whole: `requests` of them are its. What went
-   inline is the device's when the list is; who waits for no completion costs
-   none. */
+/* Ends an entry: its message has `requests` requests. An inline message is done
+   when the list is posted, and needs no completion. */
 static void
 close_entry(struct list *list, struct gw_send *send, struct gw_rdma_posted what)
 {
@@ -103,15 +102,15 @@ close_entry(struct list *list, struct gw_send *send, struct gw_rdma_posted what)
     out->requests += what.requests;
     out->flight.bytes += what.bytes;
     out->unsignalled += what.requests;
-    /* a put is told as soon as it has left: the answer to it may come at once
-     */
+    /* a put is completed as soon as it has left: the answer to it may come at
+       once */
     if (out->unsignalled < GW_RDMA_SIGNAL && what.bytes == 0)
         return;
     last->send_flags |= IBV_SEND_SIGNALED;
     out->unsignalled = 0;
 }
 
-/* The device has copied what went inline. Who is told may close the link. */
+/* Messages copied inline are done. Their owners may close the link. */
 static void finish_copied(struct gw_rdma_link *link, uint32_t from, uint32_t to)
 {
     for (; from != to && link->connection.state != GW_CONNECTION_CLOSED;
@@ -125,7 +124,7 @@ static void finish_copied(struct gw_rdma_link *link, uint32_t from, uint32_t to)
     }
 }
 
-/* Hands the list over. What it wakes, and what it cannot, is told here. */
+/* Posts the list. Failures, and the end of inline messages, are told here. */
 static int post(struct list *list)
 {
     struct gw_rdma_link *link = list->link;
@@ -147,7 +146,7 @@ static int post(struct list *list)
     return link->connection.state != GW_CONNECTION_CLOSED;
 }
 
-/* From a slot of the link: small enough goes with the request itself. */
+/* Adds a message from a slot of the link, inline if it is small enough. */
 static void add_slot(struct list *list,
                      enum gw_rdma_type type,
                      const uint8_t *slot,
@@ -203,7 +202,7 @@ void gw_rdma_get_ring(struct gw_rdma_link *link, const uint8_t *in)
     link->out.ring = gw_get_u64(in + 8);
 }
 
-/* A credit is no message: it needs none, and has no slot. */
+/* A credit counts as no message: it needs none, and has no slot. */
 static void add_credit(struct list *list)
 {
     struct ibv_send_wr *request = add(list, IBV_WR_SEND_WITH_IMM, 0, 0, 0);
@@ -212,8 +211,8 @@ static void add_credit(struct list *list)
 }
 
 /*
- * A window that cannot be registered: over this link nothing will ever come
- * into it. The opener decides what follows; it is told, or it is us.
+ * A window cannot be registered: no put will ever come into it over this link.
+ * The opener decides what follows; it is told, unless this side is the opener.
  */
 static void give_up(struct gw_rdma_link *link,
                     const struct gw_rdma_region *region)
@@ -233,7 +232,8 @@ static void give_up(struct gw_rdma_link *link,
     gw_rdma_send_own(link, GW_RDMA_BYE, bytes, sizeof bytes);
 }
 
-/* What the peer asked for, as it becomes ready. 0: the link is over. */
+/* Grants windows that the peer has asked for, once they are registered. 0: the
+   link is over. */
 static int add_grants(struct list *list)
 {
     struct gw_rdma_link *link = list->link;
@@ -299,17 +299,16 @@ static int add_piece(struct list *list)
     return 1;
 }
 
-/* Credits need no room of the peer's, but some of the spare receives that it
-   has for them. A request that the queue pair does not take is met again by the
-   next one. */
+/* Credits need no credit of the peer's, but some of the spare receives that it
+   has for them. The next request meets an error of the queue pair again. */
 static int may_add_credit(const struct list *list)
 {
     const struct gw_rdma_out *out = &list->link->out;
     return out->next - out->first < GW_RDMA_SPARE / 2 && has_room(list, 1);
 }
 
-/* Waits, and keeps saying that it is there: what it waits for may take as long
-   as a peer may be silent. */
+/* Gives signs of life while the link is stalled, since a stall may take longer
+   than the silence that a peer tolerates. */
 static void on_keepalive(struct gw_timer *timer)
 {
     struct gw_rdma_link *link =
@@ -365,8 +364,8 @@ static int covers(const struct gw_rdma_grant *grant,
            frame->length <= grant->bytes - frame->offset;
 }
 
-/* Asks the peer for the window, if that was not done; the header is judged
-   there as if the put had come. */
+/* Asks the peer for the window, once; the peer judges the header as if the put
+   had come. */
 static int ask(struct list *list, struct gw_send *send)
 {
     struct gw_rdma_out *out = &list->link->out;
@@ -383,15 +382,15 @@ static int ask(struct list *list, struct gw_send *send)
     return 0;
 }
 
-/* Where a device finds a payload. */
+/* Place of a payload, for the device. */
 struct source {
     uint32_t key;
     uint64_t place;
-    struct ibv_mr *own; /* registered for it alone */
+    struct ibv_mr *own; /* registered for this payload alone */
 };
 
-/* A payload of its own, of memory that is not lent or could not be registered
-   whole; not of a GPU's, which is never registered as if it were the host's. */
+/* Registers a single payload, in memory that is not registered as a whole;
+   never for a GPU's memory, which is not mapped like the host's. */
 static struct ibv_mr *register_alone(const struct gw_rdma_link *link,
                                      const struct gw_send *send)
 {
@@ -475,8 +474,8 @@ static int add_put(struct list *list, struct gw_send *send)
     return 1;
 }
 
-/* Goes with its header in one request, copied by both sides: a put is sooner
-   there than with two, and needs no grant. */
+/* Non-zero if header and payload fit into one inline request, copied by both
+   sides: a put arrives sooner than with two requests, and needs no grant. */
 static int is_brief(const struct gw_rdma_link *link, const struct gw_send *send)
 {
     return GW_BRIEF_BYTES + send->frame.length <= link->inline_bytes &&
@@ -499,7 +498,7 @@ static int add_brief(struct list *list)
     return 1;
 }
 
-/* The next of what is queued; 0: there is nothing, or it has to wait. */
+/* Adds the next queued send; 0: there is none, or it has to wait. */
 static int add_next(struct list *list)
 {
     struct gw_rdma_out *out = &list->link->out;
@@ -574,7 +573,7 @@ void gw_rdma_sent(struct gw_rdma_link *link, uint32_t posted)
 {
     struct gw_rdma_out *out = &link->out;
     link->base.sent_us = link->rdma->now_us;
-    /* numbers go round at the bit that marks receives */
+    /* numbers wrap at the bit that marks receives */
     while (link->connection.state != GW_CONNECTION_CLOSED &&
            out->first != out->next &&
            ((posted - out->first) & ~GW_RDMA_RECEIVE) < GW_RDMA_SENDS)

@@ -43,7 +43,7 @@
 
 #define GW_SHM_VERSION 1
 
-/* in each direction */
+/* Sizes of one direction. */
 #define GW_SHM_ENTRIES    256u
 #define GW_SHM_RING_BYTES (1u << 20)
 
@@ -59,10 +59,10 @@
 /* Copied together with its checksum, while it is in cache. */
 #define GW_SHM_BLOCK_BYTES ((size_t)16 << 10)
 
-/* Bytes copied, and */
+/* Bytes copied before other links have their turn. */
 #define GW_SHM_TURN_BYTES ((size_t)256 << 10)
 
-/* entries read, before other links have their turn. */
+/* Entries read before other links have their turn. */
 #define GW_SHM_TURN_ENTRIES 64
 
 /* Kinds of entries. */
