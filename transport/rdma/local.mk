@@ -19,6 +19,7 @@ libtransport_a_SOURCES += \
 	%D%/rdma_memory.c \
 	%D%/rdma_poll.c \
 	%D%/rdma_read.c \
+	%D%/rdma_sent.c \
 	%D%/rdma_write.c
 else
 libtransport_a_SOURCES += %D%/rdma_absent.c

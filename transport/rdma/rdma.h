@@ -19,6 +19,7 @@
  *   rdma_memory.c    registering memory, by its kind
  *   rdma_poll.c      polling of completion queues by the loop
  *   rdma_read.c      messages in
+ *   rdma_sent.c      messages that have left
  *   rdma_write.c     messages out
  *
  * rdma_port.h is the door for other rooms.
@@ -479,23 +480,25 @@ void gw_rdma_poll_close(struct gw_rdma *rdma);
 enum gw_status gw_rdma_read_open(struct gw_rdma_link *link);
 void gw_rdma_received(struct gw_rdma_link *link, const struct ibv_wc *wc);
 
-/* ---- rdma_write.c ---- */
+/* ---- rdma_sent.c ---- */
 
-/* Posts queued sends, as far as there is room. */
-void gw_rdma_write(struct gw_rdma_link *link);
-int gw_rdma_pulse(struct gw_link *base, struct gw_send *beat);
 /* All messages up to this one have left. */
 void gw_rdma_sent(struct gw_rdma_link *link, uint32_t posted);
-/* A message of the link itself; 0: there is no room, the link goes down. */
-int gw_rdma_send_own(struct gw_rdma_link *link,
-                     enum gw_rdma_type type,
-                     const uint8_t *bytes,
-                     size_t n);
 /* The queue pair is gone: deregisters memory of single payloads; then gives
    every send back. */
 void gw_rdma_unregister(struct gw_rdma_link *link);
 void gw_rdma_give_back(struct gw_rdma_link *link);
 
+/* ---- rdma_write.c ---- */
+
+/* Posts queued sends, as far as there is room. */
+void gw_rdma_write(struct gw_rdma_link *link);
+int gw_rdma_pulse(struct gw_link *base, struct gw_send *beat);
+/* A message of the link itself; 0: there is no room, the link goes down. */
+int gw_rdma_send_own(struct gw_rdma_link *link,
+                     enum gw_rdma_type type,
+                     const uint8_t *bytes,
+                     size_t n);
 /* Writes the place of this side's ring into a hello or a reply; reads the
    peer's. */
 void gw_rdma_put_ring(const struct gw_rdma_link *link, uint8_t *out);
