@@ -7,6 +7,7 @@
 #define GW_TRANSPORT_ADDRESS_H
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "proto/status.h"
@@ -22,6 +23,13 @@ struct gw_places {
     size_t n; /* at least 1 */
     struct gw_place place[];
 };
+
+/* Size of an address of the Internet. */
+static inline socklen_t gw_address_bytes(const struct sockaddr *address)
+{
+    return address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in);
+}
 
 /* Zeroed; the caller frees them. NULL: no memory. */
 struct gw_places *gw_places_new(size_t n);

@@ -10,19 +10,13 @@
 
 /* ---- finding ---- */
 
-static socklen_t size_of(int family)
-{
-    return family == AF_INET ? sizeof(struct sockaddr_in)
-                             : sizeof(struct sockaddr_in6);
-}
-
 /* Compares an address of the host with a name of its interface or a number. */
 static int is_named(const struct ifaddrs *one, const char *name)
 {
     char host[NI_MAXHOST], bracketed[NI_MAXHOST + 2];
     if (strcmp(one->ifa_name, name) == 0)
         return 1;
-    if (getnameinfo(one->ifa_addr, size_of(one->ifa_addr->sa_family), host,
+    if (getnameinfo(one->ifa_addr, gw_address_bytes(one->ifa_addr), host,
                     sizeof host, NULL, 0, NI_NUMERICHOST) != 0)
         return 0;
     snprintf(bracketed, sizeof bracketed, "[%s]", host);
@@ -49,8 +43,8 @@ static enum gw_status find_one(const struct ifaddrs *all,
                        "%s \"%s\" is neither the name nor an address of a "
                        "network interface of this host (see: ip addr)",
                        key, name);
-    *own = (struct gw_own_place){.place.bytes =
-                                     size_of(best->ifa_addr->sa_family)};
+    *own =
+        (struct gw_own_place){.place.bytes = gw_address_bytes(best->ifa_addr)};
     memcpy(&own->place.at, best->ifa_addr, own->place.bytes);
     if (best->ifa_netmask)
         memcpy(&own->mask, best->ifa_netmask, own->place.bytes);

@@ -114,6 +114,9 @@ struct gw_link {
     char remote[GW_ADDRESS_MAX];
 };
 
+/* Connections that the kernel queues for a listener. */
+#define GW_LISTEN_BACKLOG 1024
+
 /* The begin of every transport's listener. */
 struct gw_listener {
     struct gw_transport *transport;

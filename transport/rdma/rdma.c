@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BACKLOG 1024
-
 const struct gw_transport_ops gw_rdma_transport;
 
 /* ---- the transport ---- */
@@ -205,7 +203,7 @@ static enum gw_status bind_port(struct gw_rdma_listener *listener,
         failed = -1;
     }
     if (!failed)
-        failed = rdma_listen(listener->id, BACKLOG);
+        failed = rdma_listen(listener->id, GW_LISTEN_BACKLOG);
     int number = errno;
     free(found);
     if (!failed)
@@ -233,10 +231,7 @@ static enum gw_status listen_rdma(struct gw_transport *transport,
         return status;
     }
     const struct sockaddr *own = rdma_get_local_addr(listener->id);
-    gw_address_name(own,
-                    own->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                               : sizeof(struct sockaddr_in),
-                    listener->base.address);
+    gw_address_name(own, gw_address_bytes(own), listener->base.address);
     gw_listener_enter(&gw_rdma_of(transport)->listeners, &listener->base);
     *listener_p = &listener->base;
     return GW_OK;

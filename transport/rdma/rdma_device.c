@@ -81,13 +81,11 @@ static int drop_anchor(struct gw_rdma_device *device, struct rdma_cm_id *like)
 {
     struct sockaddr_storage at;
     struct sockaddr *own = rdma_get_local_addr(like);
-    if (own->sa_family == AF_INET6) {
-        memcpy(&at, own, sizeof(struct sockaddr_in6));
+    memcpy(&at, own, gw_address_bytes(own));
+    if (own->sa_family == AF_INET6)
         ((struct sockaddr_in6 *)&at)->sin6_port = 0;
-    } else {
-        memcpy(&at, own, sizeof(struct sockaddr_in));
+    else
         ((struct sockaddr_in *)&at)->sin_port = 0;
-    }
     if (rdma_create_id(device->rdma->channel, &device->anchor, NULL,
                        RDMA_PS_TCP) != 0) {
         device->anchor = NULL;

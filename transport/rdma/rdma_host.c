@@ -194,10 +194,7 @@ find_address(const struct ifaddrs *all, int family, char text[GW_ADDRESS_MAX])
             !(one->ifa_flags & IFF_UP) || one->ifa_flags & IFF_LOOPBACK ||
             is_link_local(one->ifa_addr) || !is_of_device(one))
             continue;
-        gw_address_name(one->ifa_addr,
-                        family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                           : sizeof(struct sockaddr_in),
-                        text);
+        gw_address_name(one->ifa_addr, gw_address_bytes(one->ifa_addr), text);
         *strrchr(text, ':') = '\0';
         return 1;
     }

@@ -410,10 +410,7 @@ static void accept_request(struct gw_rdma_listener *listener,
     link->id = id;
     id->context = link;
     gw_connection_accept(&link->connection, &listener->base);
-    gw_address_name(peer,
-                    peer->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                : sizeof(struct sockaddr_in),
-                    link->base.remote);
+    gw_address_name(peer, gw_address_bytes(peer), link->base.remote);
     if (accept_id(link, gw_get_u64(greeting->bytes + 8)) != 0) {
         rdma_reject(id, ours, sizeof ours);
         gw_transport_refused(&rdma->base, link->base.remote, link->error.text);

@@ -12,8 +12,6 @@
 
 #include "transport/link/limits.h"
 
-#define BACKLOG 1024
-
 const struct gw_transport_ops gw_shm_transport;
 
 /* ---- the transport ---- */
@@ -140,7 +138,7 @@ bind_name(const char *address, int *fd_p, struct gw_error *error)
         return status;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0 && bind(fd, (const struct sockaddr *)&at, bytes) == 0 &&
-        listen(fd, BACKLOG) == 0) {
+        listen(fd, GW_LISTEN_BACKLOG) == 0) {
         *fd_p = fd;
         return GW_OK;
     }

@@ -12,9 +12,8 @@
 
 #include "transport/link/limits.h"
 
-#define BACKLOG 1024
-#define SHARE_US                                                               \
-    1000 /* share of each turn for delayed links; some hundred small frames */
+/* Share of each turn for delayed links; some hundred small frames. */
+#define SHARE_US 1000
 
 const struct gw_transport_ops gw_tcp_transport;
 
@@ -386,7 +385,7 @@ bind_port(const char *address, int *fd_p, struct gw_error *error)
     if (!failed) {
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         failed = bind(fd, (const struct sockaddr *)&own->at, own->bytes) != 0 ||
-                 listen(fd, BACKLOG) != 0;
+                 listen(fd, GW_LISTEN_BACKLOG) != 0;
     }
     free(found);
     if (!failed) {
@@ -419,8 +418,7 @@ static enum gw_status listen_tcp(struct gw_transport *transport,
     struct gw_socket_listener *polled = &listener->socket;
     enum gw_status status =
         gw_tcp_is_local(address)
-            ? gw_tcp_local_listen(address, BACKLOG, &polled->fd,
-                                  &listener->file, error)
+            ? gw_tcp_local_listen(address, &polled->fd, &listener->file, error)
             : bind_port(address, &polled->fd, error);
     if (status != GW_OK)
         goto free_listener;

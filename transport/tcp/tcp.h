@@ -186,7 +186,6 @@ enum gw_status gw_tcp_local_place(const char *address,
  * GW_EIO.
  */
 enum gw_status gw_tcp_local_listen(const char *address,
-                                   int backlog,
                                    int *fd_p,
                                    struct gw_tcp_file *file_p,
                                    struct gw_error *error);

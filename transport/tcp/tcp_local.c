@@ -92,7 +92,7 @@ static int is_dead(const struct sockaddr_un *at)
 }
 
 /* Under the lock. 0, or -1 with errno. */
-static int bind_and_listen(int fd, const struct sockaddr_un *at, int backlog)
+static int bind_and_listen(int fd, const struct sockaddr_un *at)
 {
     const struct sockaddr *address = (const struct sockaddr *)at;
     /* the file gets the socket's mode: it is never there with another one */
@@ -108,7 +108,7 @@ static int bind_and_listen(int fd, const struct sockaddr_un *at, int backlog)
     }
     if (failed)
         return -1;
-    if (listen(fd, backlog) == 0)
+    if (listen(fd, GW_LISTEN_BACKLOG) == 0)
         return 0;
     int number = errno;
     unlink(at->sun_path);
@@ -130,7 +130,6 @@ say_why(const char *address, int number, struct gw_error *error)
 }
 
 enum gw_status gw_tcp_local_listen(const char *address,
-                                   int backlog,
                                    int *fd_p,
                                    struct gw_tcp_file *file_p,
                                    struct gw_error *error)
@@ -144,7 +143,7 @@ enum gw_status gw_tcp_local_listen(const char *address,
     if (lock < 0)
         return say_why(address, errno, error);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind_and_listen(fd, &at, backlog) != 0 ||
+    if (fd < 0 || bind_and_listen(fd, &at) != 0 ||
         lstat(at.sun_path, &file) != 0) {
         status = say_why(address, errno, error);
         if (fd >= 0)
