@@ -1,4 +1,4 @@
-/* Names and ports: IPv4 and IPv6 alike. */
+/* Resolving and printing addresses, IPv4 and IPv6 alike. */
 #include "config.h"
 
 #include "transport/link/address.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "host:port", "[v6]:port"; a bare v6 address needs its brackets. */
+/* Splits "host:port" or "[v6]:port"; a bare v6 address needs its brackets. */
 static enum gw_status split(const char *address,
                             char host[NI_MAXHOST],
                             char port[NI_MAXSERV],

@@ -24,7 +24,7 @@ static void put_last(struct gw_backlog *backlog, uint32_t number)
     backlog->queue[last % backlog->n] = number;
 }
 
-/* A chunk that is added meanwhile has its turn behind the others. */
+/* A number that is added meanwhile waits behind the others. */
 static void work_off(struct gw_backlog *backlog)
 {
     if (backlog->running)

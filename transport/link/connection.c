@@ -159,7 +159,7 @@ void gw_connection_fail(struct gw_connection *connection,
     if (connection->state == GW_CONNECTION_CLOSED)
         return;
     end(connection);
-    /* a stranger that never logged in has no owner to be told */
+    /* a stranger that never logged in has no owner */
     if (connection->owned)
         link->handler->down(link, status, why);
     else if (!connection->refused)

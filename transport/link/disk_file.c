@@ -12,13 +12,14 @@
 
 #include "transport/link/disk_place.h"
 
-/* One write or read is cut to this, so that no signal finds it endless. */
+/* Maximum bytes of one read or write, so that signals are handled in between.
+ */
 #define PIECE_BYTES ((size_t)8 << 20)
 
 struct gw_file {
     int fd;
     char *name;                  /* the whole path */
-    uint64_t flushed, flushed_n; /* bytes that are on their way to the disk */
+    uint64_t flushed, flushed_n; /* bytes that are being written to the disk */
 };
 
 static mode_t file_mode(const struct gw_disk *disk)
@@ -38,15 +39,15 @@ static int is_ours(int fd)
     return !failed || errno != EWOULDBLOCK;
 }
 
-/* A file that may be truncated: no other name leads to it, so that it is no
-   file of somebody's that another one wants to lose it. */
+/* Only a file without a second name may be truncated: a second name may be of
+   another user's file, planted to have it destroyed. */
 static int has_one_name(const struct stat *info)
 {
     return S_ISREG(info->st_mode) && info->st_nlink == 1;
 }
 
-/* As openat(2); EWOULDBLOCK where another process holds it, ELOOP where it is
-   not to be touched. */
+/* Like openat(2); EWOULDBLOCK if another process holds the file, ELOOP if it
+   must not be touched. */
 static int open_held(const struct gw_disk_place *at, mode_t mode)
 {
     const int flags =
@@ -270,7 +271,7 @@ enum gw_status gw_disk_file_reserve(struct gw_file *file,
     do {
         failed = posix_fallocate(file->fd, 0, (off_t)bytes);
     } while (failed == EINTR);
-    /* a file system that cannot reserve says so at the write */
+    /* a file system that cannot reserve reports it at the write */
     if (!failed || failed == EOPNOTSUPP || failed == EINVAL)
         return GW_OK;
     errno = failed;

@@ -43,7 +43,7 @@ gw_disk_failed(struct gw_error *error, const char *verb, const char *name)
                    gw_limits_why_no_file(number, why));
 }
 
-/* Nothing can be made in a directory without a name. */
+/* Non-zero for a removed directory: nothing can be made in it. */
 static int is_gone(const struct gw_disk *disk)
 {
     struct stat found;
@@ -85,8 +85,8 @@ enum gw_status gw_disk_refused_at(const struct gw_disk *disk,
 
 /* ---- places ---- */
 
-/* One step down, to *fd_p. A link is opened as itself, which no path leads
-   through: that is ENOTDIR. */
+/* Enters one directory, in *fd_p. A link is opened as itself, through which no
+   path leads: ENOTDIR. */
 static int
 step_down(int *fd_p, const char *part, size_t n, enum gw_disk_links links)
 {

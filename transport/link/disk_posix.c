@@ -1,4 +1,4 @@
-/* The real file system, as the loop offers it: its names and directories. */
+/* The real file system, behind the loop's table: names and directories. */
 #include "config.h"
 
 #include "transport/link/disk_place.h"
@@ -86,7 +86,7 @@ disk_make_dir(struct gw_disk *disk, const char *path, struct gw_error *error)
     return status;
 }
 
-/* A directory to be read or synced; -1 with *status_p. */
+/* Opens a directory for reading or syncing; -1 with *status_p. */
 static int open_dir(const struct gw_disk *disk,
                     const char *path,
                     const char *verb,

@@ -55,7 +55,7 @@ const char *gw_limits_why_no_file(int number, char why[GW_LIMITS_WHY_BYTES])
 
 #define PATH_BYTES 512
 
-/* A number in a file of a cgroup's; UINT64_MAX: "max", or there is none. */
+/* Reads a number in a file of a cgroup; UINT64_MAX: "max", or no file. */
 static uint64_t
 read_number(const char *root, const char *group, const char *file)
 {
@@ -70,8 +70,8 @@ read_number(const char *root, const char *group, const char *file)
                                                    : UINT64_MAX;
 }
 
-/* The limit of the group or of one around it that is reached, UINT64_MAX: none
-   is. */
+/* The limit of the first cgroup, from this one outward, that is reached;
+   UINT64_MAX: none is. */
 static uint64_t reached_in(const char *root, char *group)
 {
     for (;;) {
@@ -158,7 +158,7 @@ start_threads(pthread_t *thread, unsigned n, char why[GW_LIMITS_WHY_BYTES])
             pthread_create(&thread[started], &small, wait_for_trial, &trial);
         started += !failed;
     }
-    if (failed) /* while they are there: a limit that is reached shows now */
+    if (failed) /* while they run: a limit that is reached shows now */
         gw_limits_why_no_process(failed, why);
     pthread_mutex_unlock(&trial.mutex);
     for (unsigned i = 0; i < started; i++)

@@ -7,7 +7,7 @@ static struct gw_timer *timer_of(const struct gw_heap_node *node)
     return GW_CONTAINER(node, struct gw_timer, node);
 }
 
-/* Timers that are due together fire in the order in which they were started. */
+/* Timers due at the same time fire in the order in which they were started. */
 static int timer_before(const struct gw_heap_node *a,
                         const struct gw_heap_node *b)
 {

@@ -9,7 +9,8 @@
 #include <time.h>
 
 #include "transport/link/limits.h"
-/* The clock has seen it. */
+
+/* The clock has seen the work. */
 static void worked(struct gw_loop *loop, uint64_t bytes)
 {
     (void)loop, (void)bytes;
@@ -52,21 +53,22 @@ static void on_timer(uv_timer_t *timer)
     gw_loop_fire_timers(&self->base);
 }
 
-/* Arms the one uv timer; a wake-up that comes too early does no harm. */
+/* Sets the one uv timer; waking too early does no harm. */
 static void timers_changed(struct gw_loop *loop)
 {
     struct gw_uv_loop *self = gw_uv_loop_of(loop);
     uint64_t due = gw_loop_next_due(loop);
     if (due >= self->timer_due_us)
         return;
-    /* libuv's time is when it woke, of the same clock, and must stay so */
+    /* libuv's time is that of its wake-up, on the same clock, and must stay so
+     */
     uint64_t due_ms = (due + 999) / 1000, woke_ms = uv_now(&self->uv);
     uint64_t delay_ms = due_ms > woke_ms ? due_ms - woke_ms : 0;
     self->timer_due_us = due;
     uv_timer_start(&self->timer, on_timer, delay_ms, 0);
 }
 
-/* The first task, taken out; NULL: none is left. */
+/* Takes the first task out of the queue; NULL: there is none. */
 static struct gw_task *take_task(struct gw_uv_loop *self)
 {
     pthread_mutex_lock(&self->tasks_mutex);
@@ -121,7 +123,7 @@ struct uv_work {
     uv_work_t request;
     struct gw_work *work;
     int cancelled;
-    /* alone */
+    /* for work with a thread of its own */
     struct gw_uv_loop *loop;
     pthread_t thread;
     struct gw_task task;
@@ -160,12 +162,12 @@ static void *alone_main(void *argument)
 static void alone_done(struct gw_task *task)
 {
     struct uv_work *job = task->owner;
-    pthread_join(job->thread, NULL); /* it has nothing to do any more */
+    pthread_join(job->thread, NULL); /* it is about to end */
     job->loop->alone--;
     end_work(job);
 }
 
-/* Signals are for others. */
+/* Starts a thread for the work, with all signals blocked. */
 static int begin_alone(struct gw_uv_loop *self, struct uv_work *job)
 {
     sigset_t all, before;
@@ -199,7 +201,7 @@ static void queue_work(struct gw_loop *loop, struct gw_work *work)
         work->job = NULL;
         free(job);
     }
-    /* out of memory: late, but not lost */
+    /* out of memory: it runs here and now */
     work->run(work);
     work->done(work);
 }
@@ -271,7 +273,7 @@ static const struct gw_loop_ops uv_ops = {
     .close = close_loop,
 };
 
-/* libuv's loop, with its wake-up; 0 or an errno. */
+/* Opens libuv's loop, with its wake-up; 0 or an errno. */
 static int open_uv(struct gw_uv_loop *self)
 {
     int failed = uv_loop_init(&self->uv);

@@ -20,7 +20,7 @@
 #define SPIN_MOST_US  100
 #define SPIN_LEAST_US 5
 
-/* So long, before libuv looks at everything else. */
+/* Time of polling before libuv checks everything else. */
 #define POLL_US 200
 
 static struct gw_uv_loop *loop_of(struct gw_uv_polling *polling)
@@ -50,7 +50,7 @@ static int poll_once(struct gw_uv_polling *polling, uint64_t now)
     return n;
 }
 
-/* The next message came: soon after the loop had armed, to sleep? */
+/* A message came: if soon after arming, the spin was too short. */
 static void has_seen(struct gw_uv_polling *polling, uint64_t now)
 {
     polling->seen_us = now;
@@ -84,8 +84,8 @@ static int is_busy(const struct gw_uv_polling *polling, uint64_t now)
     return waits && now < polling->seen_us + polling->spin_us;
 }
 
-/* Looks until something has come, where that is soon, but not after `end`, nor
-   while a task waits. *now_p is kept up to date. */
+/* Polls until a message comes, if that is soon, but not after `end`, nor while
+   a task waits. *now_p is kept up to date. */
 static int
 poll_until(struct gw_uv_polling *polling, uint64_t *now_p, uint64_t end)
 {

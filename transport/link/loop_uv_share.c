@@ -21,8 +21,8 @@
 /* Long enough to cover the gap between two waits, short against a layer. */
 #define CALLER_RETURNS_US 100
 
-/* A caller that comes and goes is looked at this often, and a few times; then
-   the thread sleeps until the caller has left and signals it. */
+/* The thread checks on a caller that comes and goes at this interval, a few
+   times; then it sleeps until the caller has left and signals it. */
 #define CHECK_US 500
 #define CHECKS   4
 
@@ -36,8 +36,8 @@ static void sleep_until(struct gw_uv_share *share, uint64_t until_us)
 }
 
 /*
- * The caller drives. Where it comes and goes faster than the thread could take
- * over, leaving must not cost it a wake-up each time.
+ * Waits while the caller drives. If the caller comes and goes faster than the
+ * thread could take over, leaving must not cost it a wake-up each time.
  */
 static void let_drive(struct gw_uv_share *share, uint64_t now)
 {
@@ -53,7 +53,7 @@ static void let_drive(struct gw_uv_share *share, uint64_t now)
     share->thread_sleeps = 0;
 }
 
-/* One decision of the communication thread, under the mutex. */
+/* One step of the communication thread, under the mutex. */
 static void thread_step(struct gw_uv_loop *self)
 {
     struct gw_uv_share *share = &self->share;
@@ -161,7 +161,9 @@ void gw_uv_enter(struct gw_loop *loop)
 
 void gw_uv_turn(struct gw_loop *loop, int (*done)(void *owner), void *owner)
 {
-    (void)done, (void)owner; /* the caller is no further away than that */
+    (void)done,
+        (void)
+            owner; /* the caller polls cheaply, so any event may end the turn */
     struct gw_uv_loop *self = gw_uv_loop_of(loop);
     if (gw_uv_poll_quickly(self))
         return;

@@ -1,11 +1,11 @@
 /*
- * How long a turn of the loop lasts. It begins when libuv has looked at its
+ * The length of a turn of the loop. It begins when libuv has checked its
  * timers. Each of its two parts, before the poll and after it, has GW_TURN_US;
  * the counter has both together, without the sleep between them.
  *
- *   timers --> begin: look --> poll, perhaps asleep --> sockets, tasks --> look
+ *   timers --> begin: poll --> libuv, asleep or not --> sockets, tasks, poll
  *
- * libuv notes the time when it wakes, in milliseconds; that is exact enough.
+ * libuv notes the time of its wake-up in milliseconds, which is exact enough.
  */
 #include "config.h"
 
@@ -22,7 +22,7 @@ void gw_uv_turn_begin(struct gw_uv_loop *self, uint64_t now_us)
     self->turn.lasts = 1;
 }
 
-/* Once: where libuv polls several times in a turn, the first one counts. */
+/* Once: if libuv polls several times in a turn, the first poll counts. */
 static void note_wake(struct gw_uv_loop *self)
 {
     uint64_t woke_us = uv_now(&self->uv) * 1000;
@@ -72,7 +72,7 @@ static void on_prepare(uv_prepare_t *prepare)
     gw_uv_turn_before_poll(prepare->data);
 }
 
-/* After this libuv's time is not that of the wake any more. */
+/* From here on libuv's time is not that of the wake-up any more. */
 static void on_check(uv_check_t *check)
 {
     struct gw_uv_loop *self = check->data;
@@ -81,7 +81,7 @@ static void on_check(uv_check_t *check)
     self->turn.polls = 0;
 }
 
-/* They keep no loop running. */
+/* The handles keep no loop running. */
 void gw_uv_turn_open(struct gw_uv_loop *self)
 {
     struct gw_uv_turn *turn = &self->turn;

@@ -12,9 +12,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Newer than some C libraries: no descriptor of ours is a program. */
+/* Missing in some C libraries: none of our descriptors is a program. */
 #define NO_PROGRAM 0x0008U
-/* Newer, too: pages, with an answer where there are none; huge ones, now. */
+/* Missing, too: allocate pages, with an error if there are none; and make huge
+   pages now. */
 #define POPULATE_WRITE 23
 #define COLLAPSE       25
 
@@ -49,7 +50,7 @@ int gw_memory_is_safe(int fd, size_t bytes)
            fstatfs(fd, &where) == 0 && where.f_type == TMPFS_MAGIC;
 }
 
-/* A file's huge page is mapped as one where its address is a multiple too. */
+/* A huge page of the file is mapped as one only at an aligned address. */
 void *gw_memory_map(int fd, size_t bytes)
 {
     const int both = PROT_READ | PROT_WRITE;
@@ -95,7 +96,7 @@ static int settle_pages(char *first, size_t bytes)
     return errno == EAGAIN || errno == EBUSY ? 0 : -1;
 }
 
-/* Kernels that cannot be asked for pages give one where it is written to. */
+/* Kernels that cannot be asked for pages allocate them at the first write. */
 static void touch_pages(char *first, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -107,7 +108,7 @@ static void touch_pages(char *first, size_t bytes)
     }
 }
 
-/* Memory of this process alone: huge pages come by themselves, where there are
+/* Memory private to this process: huge pages come by themselves, if there are
    any. */
 static int touch_part(const struct gw_memory *memory, size_t *at, size_t most)
 {
@@ -177,7 +178,7 @@ enum gw_status gw_memory_open(enum gw_memory_kind kind,
             return GW_ENOMEM;
         *memory_p = gw_memory_host(base, bytes);
     }
-    /* only advice: spares misses, and not every kernel has them for both */
+    /* only advice: saves cache misses, and not every kernel has it for both */
     madvise(memory_p->base, bytes, MADV_HUGEPAGE);
     return GW_OK;
 }

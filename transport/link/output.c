@@ -14,7 +14,7 @@
 
 #include "transport/link/disk_place.h"
 
-/* As the kernel has it. */
+/* The kernel's limit. */
 #define LINKS_MAX 40
 
 /* ---- where a path leads to ---- */
@@ -31,7 +31,7 @@ static int is_of_proc(const char *link)
     return is;
 }
 
-/* The path that the link at *path_p names takes its place. Non-zero: errno. */
+/* Replaces the path of a link by its target. Non-zero: errno. */
 static int follow(char path[PATH_MAX])
 {
     char target[PATH_MAX];
@@ -156,7 +156,7 @@ int gw_output_put(struct gw_output *output, const void *bytes, size_t n)
     return output->number == 0;
 }
 
-/* Has the bytes on the disk; a device or a FIFO has none to be synced. */
+/* Syncs the file; a device or a FIFO has nothing to sync. */
 static int make_safe(struct gw_output *output)
 {
     errno = output->number ? output->number : EIO;

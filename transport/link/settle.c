@@ -2,8 +2,7 @@
 
 #include "transport/link/settle.h"
 
-/* Between two turns; of no time at all the loop would take the next one without
-   a look at its sockets. */
+/* Pause between turns; without it the loop would not check its sockets. */
 #define REST_US 1000
 
 /* Threads of a process wait for each other here: a huge page may take long. */
@@ -36,7 +35,7 @@ void gw_settling_begin(struct gw_settling *settling)
     settling->next = 0;
     settling->at = 0;
     if (settling->n > 0)
-        settle_some(&settling->timer); /* often that is all */
+        settle_some(&settling->timer); /* often enough for all of it */
     else
         settling->done(settling->owner);
 }

@@ -23,7 +23,7 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
     if (fd >= 0) {
         listener->accepted(listener, fd);
     } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-        /* out of descriptors the poll would come back at once, for ever */
+        /* without descriptors the poll would come back at once, for ever */
         gw_listener_lacks(&listener->base, errno);
         uv_poll_stop(poll);
         listener->rest =

@@ -244,7 +244,7 @@ enum gw_status gw_link_judge(struct gw_link *link,
         status = acceptor->judge(acceptor, link, &hello, reply);
     /* the peer need not know about this process's memory: it comes again */
     reply->status = status == GW_ENOMEM ? GW_EAGAIN : status;
-    if (status == GW_EAGAIN) /* it comes again, and that is no news */
+    if (status == GW_EAGAIN) /* it comes again, so this needs no warning */
         gw_log_debug(link->transport->loop->log,
                      "connection from %s put off: %s", link->remote,
                      reply->reason);

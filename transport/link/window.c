@@ -14,7 +14,7 @@ enum gw_status gw_window_open(struct gw_windows *windows,
         struct gw_window *window = &windows->window[slot];
         if (window->id != GW_WINDOW_NONE)
             continue;
-        /* an id names its slot, and is never given out a second time */
+        /* an id contains its slot, and is never used again */
         if (windows->opened == UINT32_MAX / GW_WINDOWS_MAX)
             return GW_ENOMEM;
         windows->opened++;

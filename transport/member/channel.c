@@ -7,14 +7,15 @@
 
 #define RECORD_ALIGN 16
 
-/* An unacknowledged peer is told after this many messages at the latest. */
+/* The peer is sent an acknowledgement after this many messages at the latest.
+ */
 #define MESSAGES_UNTOLD 8
 
 /* A channel with more messages than this is used now and then: the ring is
    widened early, and not when it is full in the middle of a job. */
 #define MESSAGES_FEW 4
 
-/* One message, its bytes behind it. */
+/* One message, followed by its bytes. */
 struct gw_channel_record {
     struct gw_send send;
     struct gw_channel_record *next;
@@ -30,13 +31,13 @@ static size_t aligned(size_t bytes)
     return (bytes + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
 }
 
-/* Nothing is in the ring; the one before may have messages still. */
+/* The current ring is empty; the small one may still have messages. */
 static int is_empty(const struct gw_channel *channel)
 {
     return channel->in_ring == 0;
 }
 
-/* Contiguous bytes that are free at the tail, for the record to come. */
+/* Contiguous free bytes at the tail, for the next record. */
 static size_t room_at_tail(const struct gw_channel *channel)
 {
     if (is_empty(channel) || channel->tail > channel->head)
@@ -50,7 +51,7 @@ static struct gw_channel_record *record_at(struct gw_channel *channel,
     return (struct gw_channel_record *)(void *)(channel->ring + offset);
 }
 
-/* Gives the memory of a record back, which was the first. */
+/* Frees the record, which was the first. */
 static void let_go(struct gw_channel *channel, struct gw_channel_record *record)
 {
     const struct gw_channel_record *next = record->next;

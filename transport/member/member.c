@@ -13,10 +13,11 @@
 
 /* A refused member asks again sooner: failures further apart are separate. */
 #define STARVES_APART_US 2000000
-/* A peer is heard several times in the silence that is borne. */
+/* A peer sends several heartbeats in the tolerated silence. */
 #define BEATS_PER_SILENCE 5
 
-/* More than so many ticks late is paused; a turn may be as long as that. */
+/* A tick that is later by so many ticks means a pause; a turn may be as long.
+ */
 #define LATE_TICKS 3
 
 /* Shorter pauses are usual on a busy host, and not logged. */
@@ -140,7 +141,7 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
 
 /* ---- time ---- */
 
-/* Never into the future: messages heard after the pause stay as they are. */
+/* Shifts a time by the gap, but never into the future. */
 static uint64_t later(uint64_t us, uint64_t gap_us, uint64_t now)
 {
     return us + gap_us < now ? us + gap_us : now;
@@ -159,7 +160,7 @@ static void forgive_peer(struct gw_peer *peer, uint64_t gap_us, uint64_t now)
     }
 }
 
-/* A tick that is late by so much; 0: it is in time. */
+/* How late a tick is; 0: it is in time. */
 static uint64_t
 late(const struct gw_member *member, uint64_t since_us, uint64_t now)
 {
@@ -174,8 +175,8 @@ static uint64_t gap_of(const struct gw_member *member, uint64_t now)
     return late(member, member->ticked_us, now);
 }
 
-/* The part of it in which this process did nothing: in a long turn it was not
-   paused, and others heard it. */
+/* The part of the gap in which this process did nothing: during a long turn it
+   was not paused, and others heard it. */
 static uint64_t pause_of(const struct gw_member *member, uint64_t now)
 {
     return late(member,
@@ -188,7 +189,7 @@ static uint64_t pause_of(const struct gw_member *member, uint64_t now)
 static void note_pause(struct gw_member *member, uint64_t now)
 {
     uint64_t pause_us = pause_of(member, now);
-    /* a short one after it does not make the others forget a long one */
+    /* a later, short pause does not hide a long one */
     if (pause_us >= member->silence_us / 2) {
         member->stood_us = pause_us;
         member->stood_at_us = now;
@@ -198,7 +199,7 @@ static void note_pause(struct gw_member *member, uint64_t now)
                     (double)pause_us / 1e6);
 }
 
-/* Time in which this process did not run is nobody's silence. */
+/* Time in which this process did not run does not count as silence of peers. */
 static void forgive(struct gw_member *member, uint64_t gap_us, uint64_t now)
 {
     member->paused_us = now;
@@ -224,7 +225,7 @@ static void on_tick(struct gw_timer *timer)
     }
 }
 
-/* Within a turn, which the next tick will find late. */
+/* Within a turn, before the next tick, which will be late. */
 static void on_pulse(struct gw_pulse *pulse, uint64_t now)
 {
     struct gw_member *member = GW_CONTAINER(pulse, struct gw_member, pulse);

@@ -214,7 +214,7 @@ uint64_t gw_member_clock(const struct gw_member *member);
 void gw_member_set_silence(struct gw_member *member, uint64_t silence_us);
 
 /* Microseconds since this process last noticed that it had been paused; 0: it
-   has just been paused, and the next tick will notice. */
+   has just been paused, and the next tick will notice; UINT64_MAX: never. */
 uint64_t gw_member_paused_us_ago(const struct gw_member *member);
 
 /* Prefix for a line about a dead peer: "this process was paused for 1.5 s; ",

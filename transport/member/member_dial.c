@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the first second, but not while others only begin to listen. */
+/* Within a second, but not while others only begin to listen. */
 #define STUCK_US 800000
 
-/* From one telling to the next, if something else has come of it. */
+/* Minimum time between two reports. */
 #define AGAIN_US 5000000
 
 void gw_member_stuck_unheard(void *owner,
@@ -25,7 +25,7 @@ void gw_member_stuck_unheard(void *owner,
     (void)text;
 }
 
-/* NULL: no memory, and a line less. */
+/* NULL: no memory; the report is left out. */
 static struct gw_peer_dial *dial_of(struct gw_peer *peer)
 {
     if (!peer->dial)

@@ -256,7 +256,7 @@ on_down(struct gw_link *link, enum gw_status status, const char *why)
     struct gw_peer_link *slot = link->owner;
     struct gw_peer *peer = slot->peer;
     struct gw_member *member = peer->member;
-    int was_up = slot->was_up; /* a dial in vain breaks nothing */
+    int was_up = slot->was_up; /* a failed dial breaks nothing */
     slot->link = NULL;
     slot->was_up = 0;
     if (status == GW_ECRC)
@@ -310,7 +310,7 @@ static void got_control(struct gw_peer_link *slot,
     member->handler->message(member->owner, peer, &message);
 }
 
-/* 0: one is on its way already. */
+/* 0: one is being sent already. */
 static int make_heartbeat(struct gw_peer_link *slot)
 {
     struct gw_peer *peer = slot->peer;
@@ -467,7 +467,7 @@ static void watch_link(struct gw_peer_link *slot, uint64_t now)
     struct gw_link *link = slot->link;
     if (!link || !link->up)
         return;
-    /* bytes of a frame that is not whole yet are heard too */
+    /* bytes of an incomplete frame count as well */
     if (link->heard_us > peer->heard_us) {
         peer->heard_us = link->heard_us;
         peer->silent = 0;
@@ -513,7 +513,7 @@ enum gw_status gw_member_dial(struct gw_member *member,
         return gw_fail(error, GW_ENOMEM, "no memory for a peer");
     peer->opener = 1;
     peer->owner = owner;
-    /* a list ends with the address that everybody could use */
+    /* a list ends with an address that every member could use */
     const char *last = strrchr(address, ',');
     if (last)
         name_peer(peer, last + 1);
@@ -523,7 +523,7 @@ enum gw_status gw_member_dial(struct gw_member *member,
         return status;
     }
     for (unsigned i = 0; i < links; i++) {
-        /* memory may come back, an address will not get better */
+        /* memory may come back, but the address stays invalid */
         if (dial_slot(&peer->link[i], error) == GW_EINVAL) {
             gw_peer_close(peer);
             return GW_EINVAL;

@@ -27,8 +27,8 @@ static struct gw_transport *common_transport(const struct gw_peer *peer)
     return member->transport;
 }
 
-/* The entry's transport as this member has it open, NULL: it has not; and
-   where the address begins. */
+/* The transport of an entry that this member has open, or NULL; and the begin
+   of its address. */
 static struct gw_transport *transport_of(const struct gw_peer *peer,
                                          const char *entry,
                                          const char **address_p)
@@ -160,7 +160,7 @@ int gw_peer_take_next_way(struct gw_peer_link *slot,
         if (same == 1 || gone >= same)
             return 0;
         next = slot->peer->ways - same;
-        if (!gone) { /* is told when it leads there */
+        if (!gone) { /* it is logged when it comes up */
             slot->moves = next;
             return 0;
         }

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* More dials in vain than a member makes while its last one seems well. */
+/* More failed dials than a member makes while its last link seems well. */
 #define GENERATIONS_MANY 100
 
 /* ---- the opener ---- */

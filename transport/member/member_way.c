@@ -16,11 +16,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REASON_MAX 400 /* a transport's name goes before it */
+#define REASON_MAX 400 /* room for the transport's name in front */
 
-/* Writes a way as others are to read it; a host that is not "" replaces its
-   own, where there can be others. Returns its length, also where there is no
-   room. */
+/* Writes a route for others to read; a host that is not "" replaces its own,
+   unless the transport is within the host. Returns its length, even if there is
+   no room. */
 static size_t print_way(char *text,
                         size_t room,
                         const struct gw_member *member,

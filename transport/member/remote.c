@@ -14,7 +14,7 @@ enum phase {
     IDLE,
     READING,
     WRITING,
-    LEAVING /* it is over, but for a piece that has not left */
+    LEAVING /* over, except for a piece that has not left */
 };
 
 struct gw_remote {
@@ -37,15 +37,15 @@ struct gw_remote {
     const struct gw_file_part *parts;
     size_t n_parts;
     uint64_t bytes;
-    uint64_t sent;    /* to go on from */
+    uint64_t sent;    /* next byte to send */
     uint64_t reached; /* end of the bytes that ever left; a broken link takes
                          `sent` back */
-    uint64_t written; /* as the coordinator says */
+    uint64_t written; /* by the coordinator's count */
     uint32_t window;  /* the coordinator's; GW_WINDOW_NONE: not yet */
     uint64_t window_bytes;
     struct gw_send send;
     int sending;
-    enum gw_status status; /* leaving: how it came out */
+    enum gw_status status; /* leaving: the result */
     char text[GW_ERROR_TEXT_BYTES];
 };
 
@@ -149,7 +149,7 @@ int gw_remote_frame(struct gw_remote *remote, const struct gw_frame *frame)
 
 /* ---- writing ---- */
 
-/* The bytes of the file at `at`: how many lie together there. */
+/* The bytes of the file at `at`, and how many of them are contiguous. */
 static const uint8_t *
 bytes_at(const struct gw_remote *remote, uint64_t at, uint64_t *n_p)
 {
@@ -167,7 +167,7 @@ static void on_sent(struct gw_send *send, enum gw_status status)
     struct gw_remote *remote = send->owner;
     remote->sending = 0;
     if (remote->coordinator->closed)
-        return; /* so is the caller */
+        return; /* the caller is closed, too */
     if (remote->phase == LEAVING) {
         finish(remote, remote->status, remote->text);
         return;

@@ -11,7 +11,7 @@
 /* State of the sanitizers for a stack that is not running: of the fiber,
    "inside", and of its resumer. */
 struct gw_fiber_told {
-    const void *stack; /* the fiber's, from below */
+    const void *stack; /* lowest address of the fiber's */
     size_t bytes;
     void *inside_fake, *outside_fake;
     const void *outside_stack;
@@ -47,7 +47,7 @@ static inline void gw_fiber_tell_free(struct gw_fiber_told *told)
         __tsan_destroy_fiber(told->inside_thread);
 }
 
-/* Just before the switch to the fiber, and first of all in it. */
+/* Called right before the switch to the fiber, and first of all in it. */
 GW_SWITCHES void gw_fiber_tell_going_in(struct gw_fiber_told *told)
 {
     if (__sanitizer_start_switch_fiber)
@@ -66,8 +66,8 @@ static inline void gw_fiber_tell_is_in(struct gw_fiber_told *told)
                                         &told->outside_bytes);
 }
 
-/* Just before the switch back, and first of all after it. A fiber that will not
-   be resumed gives its fake stack up (NULL). */
+/* Called right before the switch back, and first of all after it. A fiber that
+   will not be resumed gives its fake stack up (NULL). */
 GW_SWITCHES void gw_fiber_tell_going_out(struct gw_fiber_told *told,
                                          int finished)
 {

@@ -31,7 +31,7 @@ enum gw_status gw_sim_create(const struct gw_sim_options *options,
     if (!sim)
         return gw_fail(error, GW_ENOMEM, "no memory for a simulated world");
     sim->options = *options;
-    sim->now_us = 1000000; /* so that no time is ever 0 */
+    sim->now_us = 1000000; /* no time is ever 0 */
     enum gw_status status = new_regions(sim, error);
     if (status != GW_OK) {
         free(sim);
@@ -74,12 +74,12 @@ void gw_sim_destroy(struct gw_sim *sim)
 
 /* ---- running ---- */
 
-/* Returns 0 when there is nothing left until then. */
+/* Returns 0 when there is nothing left until until_us. */
 static int step(struct gw_sim *sim, uint64_t until_us)
 {
     uint64_t call_us = gw_sim_next_call(sim);
     int is_called = call_us <= until_us && call_us < UINT64_MAX;
-    /* calls are the first of their time */
+    /* calls come first among the events of their time */
     if (gw_sim_region_step(sim->region, is_called ? call_us - 1 : until_us))
         return 1;
     if (is_called)
@@ -103,7 +103,7 @@ int gw_sim_run(struct gw_sim *sim,
                void *owner,
                uint64_t until_us)
 {
-    /* all of one host is in the first region */
+    /* a single host is in the first region */
     int is_done = sim->regions > 1 && sim->hosts > 1
                       ? gw_sim_run_windows(sim, done, owner, until_us)
                       : run_singly(sim, done, owner, until_us);

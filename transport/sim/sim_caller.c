@@ -14,11 +14,11 @@ struct gw_sim_caller {
     void (*finished)(void *argument);
     void *argument;
     int waits; /* in a turn of the loop, for the next event of the process */
-    int (*done)(void *owner); /* or for this only, if it is not NULL */
+    int (*done)(void *owner); /* or for this, if it is not NULL */
     void *done_owner;
     int runs;
     int computes;             /* until `wake` */
-    struct gw_sim_event wake; /* the end of a part of a computation */
+    struct gw_sim_event wake; /* end of a part of a computation */
     uint64_t whole_us;        /* duration of a computation, */
     uint64_t passed_us;       /* and of its parts so far */
 };
@@ -131,8 +131,8 @@ void gw_sim_compute_watch(struct gw_loop *loop,
     gw_sim_process_of(loop)->compute_passed = passed;
 }
 
-/* How much of a computation has passed when the part is over: parts come to the
-   whole, to the microsecond. */
+/* The time at which a part of the computation ends: parts add up to the whole,
+   to the microsecond. */
 static uint64_t end_of(const struct gw_sim_caller *caller,
                        const struct gw_computed *part)
 {
@@ -169,7 +169,7 @@ void gw_sim_caller_computed(struct gw_loop *loop,
                                 gw_sim_time(process->host));
 }
 
-/* Parts that are still to come take no time. */
+/* Later parts take no time. */
 void gw_sim_caller_interrupt(struct gw_loop *loop)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);

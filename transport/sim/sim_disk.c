@@ -1,8 +1,8 @@
 /*
- * The disk of a simulated host. Files have two contents, the one that programs
- * see and the one that was synced; names likewise. Losing power brings the
- * synced ones back, everything else is forgotten. Any changing operation can be
- * told to fail, or to be the last before the power goes.
+ * The disk of a simulated host. Files have two contents, the current one and
+ * the synced one; so do names. Losing power restores the synced state. Any
+ * changing operation can be made to fail, or to be the last before the power
+ * goes.
  */
 #include "config.h"
 
@@ -29,14 +29,14 @@ struct inode {
 
 struct name {
     char path[PATH_BYTES];
-    struct inode *now, *synced; /* NULL: the name is not there */
+    struct inode *now, *synced; /* NULL: the name does not exist */
     struct name *next;
 };
 
-/* All of a host's disk, or a directory that was entered. */
+/* The whole disk of a host, or an entered directory. */
 struct gw_disk_dir {
     struct gw_sim_disk *disk;
-    char name[PATH_BYTES]; /* "": all of it */
+    char name[PATH_BYTES]; /* "": the whole disk */
 };
 
 struct gw_sim_disk {
@@ -64,7 +64,7 @@ static struct gw_sim_disk *disk_of(struct gw_disk *disk)
     return disk->dir->disk;
 }
 
-/* A path as the host has it. */
+/* A path of the host. */
 struct whole {
     char path[PATH_BYTES];
 };
@@ -134,7 +134,8 @@ static struct name *name_make(struct gw_sim_disk *disk, const char *path)
     return one;
 }
 
-/* The name inside directory `dir`, or NULL for one that lies elsewhere. */
+/* The name inside directory `dir`, or NULL if the path is not directly in it.
+ */
 static const char *name_in(const char *dir, const char *path)
 {
     size_t n = strlen(dir);
@@ -146,7 +147,7 @@ static const char *name_in(const char *dir, const char *path)
     return path + n + 1;
 }
 
-/* Counts a changing operation; fails where the test wants it to. */
+/* Counts a changing operation; fails if the test asked for it. */
 static enum gw_status
 change(struct gw_sim_disk *disk, const char *path, struct gw_error *error)
 {

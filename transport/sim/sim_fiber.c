@@ -1,7 +1,7 @@
 /*
  * Fibers: a simulated worker computes and waits in ordinary blocking code while
- * nothing else runs in its thread. On the C library's contexts; the address
- * and thread sanitizers are told about every switch.
+ * nothing else runs in its thread. On the C library's contexts; the address and
+ * thread sanitizers are told about every switch.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@ struct gw_sim_fiber {
     struct gw_fiber_told told;
 };
 
-/* makecontext passes ints only: a pointer comes in two halves. */
+/* makecontext passes ints only: the pointer is split in two. */
 static void enter(unsigned high, unsigned low)
 {
     struct gw_sim_fiber *fiber =

@@ -1,4 +1,4 @@
-/* Frames through virtual time: on the line, on their way, in the window. */
+/* Frames through virtual time: leaving, and arriving at the window. */
 #include "config.h"
 
 #include "transport/sim/sim_link.h"
@@ -54,8 +54,8 @@ static double rate_of(const struct gw_sim_link *end)
     double rate = sim->options.bytes_per_us;
     if (!sim->has_slow)
         return rate;
-    /* neither end nor the peer's process goes while this end has a peer, and
-       rates are set while no region runs */
+    /* both processes exist while this end has a peer, and rates change only
+       while no region runs */
     rate = slower(rate, end->process->bytes_per_us);
     return end->peer ? slower(rate, end->peer->process->bytes_per_us) : rate;
 }
@@ -81,7 +81,7 @@ static double begin_send(struct gw_sim_link *end, double rate)
     return wire;
 }
 
-/* It has left, or waits for the host's interface. */
+/* Begins the next send, or waits in line for the host's interface. */
 static void send_next(struct gw_sim_link *end)
 {
     if (is_abroad(end) && end->process->host->options.bytes_per_us > 0) {
@@ -132,7 +132,7 @@ static double take_turn_out(struct gw_sim_turn *turn, double *from_us)
 
 static void has_left(struct gw_sim_link *end);
 
-/* The interface is through with it; the link itself may be slower. */
+/* The interface has passed the frame; the link itself may be slower. */
 static void turn_out_done(struct gw_sim_turn *turn)
 {
     struct gw_sim_link *end = GW_CONTAINER(turn, struct gw_sim_link, out);
@@ -169,7 +169,7 @@ static void keep(struct gw_sim_link *to)
     gw_sim_deliver(&to->takes);
 }
 
-/* The first that is outside is in, and the next one is first. */
+/* The first frame outside is in, and the next one becomes the first. */
 static void come_in(struct gw_sim_link *to)
 {
     struct gw_sim_process *process = to->process;
@@ -256,7 +256,7 @@ static void take_off(struct gw_sim_link *end, const struct gw_send *send)
     };
     if (bytes)
         memcpy(flight->bytes, send->payload, bytes);
-    /* it has stayed as it was until now */
+    /* the payload has not changed until now */
     assert(!send->crc_known || !bytes ||
            gw_crc32c(0, flight->bytes, bytes) == send->frame.payload_crc);
     gw_sim_mail_flight(host->region, end->peer, end->there, flight);

@@ -48,7 +48,7 @@ static struct gw_sim_host *new_host(const char *name)
     return host;
 }
 
-/* Regions get hosts in turn. */
+/* Hosts are distributed among regions in turn. */
 struct gw_sim_host *gw_sim_host_of(struct gw_sim *sim, const char *name)
 {
     struct gw_sim_host *host = gw_sim_host_find(sim, name);
@@ -113,7 +113,7 @@ enum gw_status gw_sim_host(struct gw_sim *sim,
 
 /* ---- turns ---- */
 
-/* A turn is a frame, or as many small ones as make up so many bytes. */
+/* A turn is a frame, or several small ones of so many bytes together. */
 #define TURN_BYTES 4096
 
 static void take(struct gw_sim_port *port, struct gw_sim_turn *turn)
@@ -126,7 +126,7 @@ static void take(struct gw_sim_port *port, struct gw_sim_turn *turn)
     turn->back = NULL;
 }
 
-/* Until when the port is busy with the turn's next frame. */
+/* Passes the turn's next frame; returns the time at which the port is free. */
 static uint64_t pass(struct gw_sim_port *port, struct gw_sim_turn *turn)
 {
     double rate = port->host->options.bytes_per_us;

@@ -19,8 +19,8 @@ uint64_t gw_sim_latency(struct gw_sim_host *from, const struct gw_sim_host *to)
     return us + from->options.latency_us + to->options.latency_us;
 }
 
-/* Flights end in another region than they began; were one to get more than it
-   sends, it would keep no more than these. */
+/* Flights are freed in another region than they are made; a region that gets
+   more than it sends keeps no more than these. */
 #define SPARES_MAX (1 << 18)
 
 /* Flights without bytes have one size, and the last one freed is in cache. */

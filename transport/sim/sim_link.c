@@ -1,8 +1,8 @@
 /*
- * The sim transport: frames through virtual time. A link has two ends; each
- * direction is a line with a rate, a latency drawn per frame, and its own
- * order. Payloads are copied when they leave (as a kernel would) and again
- * into the receiver's window; a payload of NULL is a length and nothing more.
+ * Ends of links of the sim transport. A link has two ends; each direction is a
+ * line with a rate, a latency drawn per frame, and its own order. Payloads are
+ * copied when they leave (as a kernel would) and again into the receiver's
+ * window; a payload of NULL is a length and nothing more.
  */
 #include "config.h"
 
@@ -115,7 +115,7 @@ void gw_sim_link_tell_down(struct gw_sim_link *end)
 {
     end->tells_end = end->ends && end->incoming;
     if (end->tells_end)
-        return; /* the host takes longer for them */
+        return; /* frames still wait in line at the host */
     gw_sim_link_detach(end);
     end->base.handler->down(&end->base, end->down_status, end->down_why);
     gw_sim_link_release(end);
@@ -190,7 +190,7 @@ static void hear_last(struct gw_sim_event *event)
 {
     const struct last_word *word = event->owner;
     struct gw_sim_link *to = word->to;
-    if (!to->closed && !to->news.scheduled) { /* it does not know yet */
+    if (!to->closed && !to->news.scheduled) { /* it has not been told yet */
         to->ends = !word->is_reset;
         gw_sim_link_note_down(to, GW_ECLOSED,
                               to->ends ? "closed by the peer"

@@ -1,6 +1,5 @@
 /*
- * How links of the sim transport come up: listeners, dials, the login; and the
- * transport's table.
+ * The sim transport: its table, listeners, dials and the login.
  */
 #include "config.h"
 
@@ -48,7 +47,7 @@ struct answer {
     struct gw_reply reply;
 };
 
-/* Nobody there heard it, or wants to: a link that was accepted is none. */
+/* The opener is gone or waits no more: the accepted link is reset. */
 static void turn_away(struct gw_sim_event *event)
 {
     struct answer *answer = event->owner;
@@ -74,7 +73,8 @@ static void hear_answer(struct gw_sim_event *event)
 {
     struct answer *answer = event->owner;
     struct gw_sim_link *opener = answer->opener;
-    if (opener->closed || opener->news.scheduled) { /* it waits no more */
+    if (opener->closed ||
+        opener->news.scheduled) { /* it does not wait any more */
         turn_away(event);
         return;
     }
@@ -123,7 +123,7 @@ static struct answer *new_answer(const struct request *request)
     return answer;
 }
 
-/* Returns when it is there. */
+/* Returns the arrival time. */
 static uint64_t send_answer(struct answer *answer)
 {
     uint64_t at_us = gw_sim_time(answer->from) +
@@ -269,7 +269,7 @@ static enum gw_status dial(struct gw_transport *transport,
     snprintf(end->base.remote, sizeof end->base.remote, "%s", address);
     *link_p = &end->base;
     if (end->process->dead)
-        return GW_OK; /* nobody hears it */
+        return GW_OK; /* dials of the dead lead nowhere */
     set_deadline(end);
     send_request(end, address, hello);
     return GW_OK;

@@ -45,7 +45,7 @@ static void timers_changed(struct gw_loop *loop)
         gw_sim_schedule(process->host, &process->timer, due);
 }
 
-/* As many as there were, until the turn is over. */
+/* Runs the tasks that were there, until the turn is over. */
 static void on_tasks(struct gw_sim_event *event)
 {
     struct gw_sim_process *process = event->process;
@@ -108,7 +108,7 @@ static void work_dropped(struct gw_sim_event *event)
     free(job);
 }
 
-/* The work happens at once; its completion comes when it would have. */
+/* Work runs at once; its completion comes after its modelled time. */
 static void queue_work(struct gw_loop *loop, struct gw_work *work)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
@@ -165,7 +165,7 @@ static void enter(struct gw_loop *loop)
     (void)loop;
 }
 
-/* Nothing happens to the dead but time: their waits end by their deadlines. */
+/* For a dead process only time passes: its waits end at their deadlines. */
 static void turn_dead(struct gw_sim_process *process)
 {
     uint64_t due = gw_loop_next_due(&process->base);

@@ -10,7 +10,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Far enough ahead that the end's memory is there when it is needed. */
+/* Distance of prefetching, so that the end's memory is there when it is needed.
+ */
 #define AHEAD 8
 
 static void enter_note(struct gw_sim_note *note)
@@ -19,7 +20,7 @@ static void enter_note(struct gw_sim_note *note)
     gw_sim_schedule_placed(note->to->region, event, event->at_us, event->place);
 }
 
-/* NULL: it may be touched now. */
+/* NULL: the other region may be touched now. */
 static struct gw_sim_mail *mail_to(struct gw_sim_region *from,
                                    const struct gw_sim_region *to)
 {
@@ -116,7 +117,7 @@ void gw_sim_mail_prepare(struct gw_sim_region *region)
     }
 }
 
-/* The letters' memory goes back and forth; a list of notes knows its end. */
+/* Swaps the letters' memory; a list of notes refers to its own end. */
 static void swap(struct gw_sim_mail *out, struct gw_sim_mail *in)
 {
     const struct gw_sim_mail taken = *in;

@@ -66,8 +66,7 @@ static void begin_turn(struct gw_sim_process *process)
     process->in_turn = 1;
 }
 
-/* A message that comes while it is at work waits, as it does while it stands
-   still. */
+/* Events that come while the process works wait, as during a pause. */
 static void end_turn(struct gw_sim_process *process)
 {
     uint64_t world_us = gw_sim_time(process->host);

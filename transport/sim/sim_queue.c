@@ -11,10 +11,11 @@
 
 #include <assert.h>
 
-/* Events take about as long as memory does to answer, some not half of it. */
+/* Every so many events are prefetched: an event takes about as long as memory,
+   some less than half of that. */
 #define STRIDE 2
 
-/* From each end of a list, before it is left unsorted. */
+/* Steps from each end of a list, before it is left unsorted. */
 #define LOOKS 16
 
 #define SLOTS GW_SIM_SLOTS
@@ -56,8 +57,8 @@ static int is_behind(const struct gw_sim_event *event,
     return place_before(&event_of(node)->place, &event->place);
 }
 
-/* Finds the node behind which its place puts an event, NULL: it is the first.
-   Looks from both ends, so many times; 0: it is not so near to one. */
+/* Finds the node behind which the event's place is, NULL: it is the first.
+   Searches from both ends, so many steps; 0: the place is further away. */
 static int find_before(const struct gw_sim_slot *slot,
                        const struct gw_sim_event *event,
                        size_t looks,
@@ -156,7 +157,7 @@ static struct gw_heap_node *merge(struct gw_heap_node *one,
     return first;
 }
 
-/* By merging: run[k] is NULL or 2^k nodes in order. */
+/* Merge sort: run[k] is NULL or 2^k nodes in order. */
 static struct gw_heap_node *sort(struct gw_heap_node *node)
 {
     struct gw_heap_node *run[48] = {NULL}, *all = NULL;
@@ -196,7 +197,7 @@ static struct gw_sim_event *first_of(struct gw_sim_queue *queue, size_t i)
     return event_of(queue->slot[i].first);
 }
 
-/* The first slot that is filled, from that of `now_us` on. */
+/* The first filled slot, from that of `now_us` on. */
 static struct gw_sim_event *first_near(struct gw_sim_queue *queue,
                                        uint64_t now_us)
 {

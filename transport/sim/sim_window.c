@@ -15,8 +15,8 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-/* Windows are short: a thread that waits looks so many times before it lets
-   others have its core. */
+/* Windows are short: a waiting thread spins so many times before it yields its
+   core. */
 #define LOOKS 2000
 
 struct crew;
@@ -32,10 +32,11 @@ struct crew {
     struct gw_sim *sim;
     struct hand hand[GW_SIM_REGIONS_MAX];
     size_t hands;
-    int over; /* there is no window any more */
-    /* everybody looks at these all the time */
+    int over; /* there are no more windows */
+    /* all threads poll these */
     _Alignas(GW_CACHE_LINE) _Atomic uint64_t window; /* its number */
-    _Alignas(GW_CACHE_LINE) _Atomic size_t through;  /* hands that are */
+    _Alignas(
+        GW_CACHE_LINE) _Atomic size_t through; /* number of hands that are */
 };
 
 /* ---- a window ---- */
@@ -90,7 +91,7 @@ static void run_window(struct crew *crew, uint64_t end_us)
          crew->hands;)
         look_again(&looks);
     sim->divided = 0;
-    sim->now_us = end_us - 1; /* as in every region */
+    sim->now_us = end_us - 1; /* like every region's */
 }
 
 /* ---- the crew ---- */
@@ -103,7 +104,7 @@ static void dismiss(struct crew *crew)
         pthread_join(crew->hand[i].thread, NULL);
 }
 
-/* As many as there can be, and no more than have something to do. */
+/* Starts as many threads as possible, but no more than have hosts. */
 static void gather(struct crew *crew)
 {
     struct gw_sim *sim = crew->sim;
@@ -125,7 +126,7 @@ static void take_mail(struct gw_sim *sim)
         gw_sim_mail_take(&sim->region[i]);
 }
 
-/* When something happens next; mail included, which is to be taken. */
+/* Time of the next event or mail; the mail has to be taken. */
 static uint64_t next_us(struct gw_sim *sim)
 {
     uint64_t first_us = gw_sim_mail_pass(sim);
@@ -153,7 +154,7 @@ static uint64_t window_end(struct gw_sim *sim, uint64_t from_us)
     return from_us + sim->lookahead_us;
 }
 
-/* Returns 0 when there is nothing left until then. */
+/* Returns 0 when there is nothing left until until_us. */
 static int pass_time(struct crew *crew, uint64_t until_us)
 {
     struct gw_sim *sim = crew->sim;

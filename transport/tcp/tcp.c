@@ -1,4 +1,5 @@
-/* The tcp transport's table, and how its links and listeners live and die. */
+/* The tcp transport: its table, turns of links, and how links and listeners are
+   opened and closed. */
 #include "config.h"
 
 #include "transport/tcp/tcp.h"
@@ -85,8 +86,8 @@ static void read_late(struct gw_tcp *tcp)
     }
 }
 
-/* Links that got something to send are written together, once per turn, and
-   where that is over in the next. */
+/* Links with something to send are written together, once per turn; if that is
+   over, the rest in the next one. */
 static void flush_dirty(struct gw_tcp *tcp)
 {
     for (unsigned done = 0; tcp->dirty; done++) {
@@ -102,7 +103,7 @@ static void flush_dirty(struct gw_tcp *tcp)
     }
 }
 
-/* The turn that was over has ended. */
+/* In the turn after the one that was over. */
 static void on_flush(struct gw_task *task)
 {
     flush_dirty(task->owner);
@@ -160,7 +161,7 @@ static enum gw_status open_tcp(struct gw_loop *loop,
     return GW_OK;
 }
 
-/* The last handle to close takes the transport with it. */
+/* The last handle to close frees the transport. */
 static void handle_gone(struct gw_transport *transport)
 {
     struct gw_tcp *tcp = gw_tcp_of(transport);
@@ -227,7 +228,7 @@ static void on_link_closed(uv_handle_t *handle)
     gw_tcp_connect(link);
 }
 
-/* Gives the socket up; the link goes on with another address. */
+/* Closes the socket; the link goes on with another address. */
 void gw_tcp_let_go(struct gw_tcp_link *link)
 {
     uv_close((uv_handle_t *)&link->poll, on_link_closed);
@@ -236,8 +237,8 @@ void gw_tcp_let_go(struct gw_tcp_link *link)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct gw_tcp_link *link = poll->data;
-    /* an error of the socket is told by the read or write that meets it; libuv
-       looks at that socket no more until it is asked again */
+    /* the read or write that meets an error of the socket reports it; libuv
+       does not poll that socket again until it is told to */
     if (status < 0) {
         events = UV_READABLE | UV_WRITABLE;
         link->events = 0;

@@ -33,8 +33,7 @@
 #define GW_TCP_BATCH       16
 #define GW_TCP_BATCH_BYTES ((size_t)256 << 10)
 
-/* A small frame comes in with its header; of a large one this much is copied.
- */
+/* A small frame is read with its header; of a large one this much is copied. */
 #define GW_TCP_AHEAD_BYTES ((size_t)8 << 10)
 
 /* Bytes read or written before other links and timers have their turn: a chunk.
@@ -44,7 +43,8 @@
 
 struct gw_tcp;
 
-/* The file of a listening local socket: removed only while it is that one. */
+/* The file of a listening local socket: removed only if it is still the same.
+ */
 struct gw_tcp_file {
     dev_t device;
     ino_t inode;
@@ -56,7 +56,7 @@ struct gw_tcp_in {
     uint8_t header[GW_FRAME_BYTES];
     size_t header_bytes; /* received so far */
     int in_payload;
-    uint8_t ahead[GW_TCP_AHEAD_BYTES]; /* read, but not yet looked at */
+    uint8_t ahead[GW_TCP_AHEAD_BYTES]; /* read, but not handled yet */
     size_t ahead_at, ahead_bytes;
     struct gw_frame frame;
     uint8_t *place; /* destination of the payload */
@@ -93,13 +93,14 @@ struct gw_tcp_link {
     uint8_t greeting[GW_REPLY_BYTES]; /* hello or reply, as it comes in */
     size_t greeting_bytes;
     uint8_t hello[GW_HELLO_BYTES]; /* opener: to be sent */
-    uint8_t index;                 /* opener: which of the peer's links */
+    uint8_t index;                 /* opener: index of the link at its peer */
     struct gw_work resolve;
     int resolving; /* the link cannot be freed before the work is done */
     struct gw_places *found;
-    size_t trying;        /* index in `found` */
-    int number;           /* why the address before failed, an errno */
-    struct gw_place from; /* opener: of the last attempt; bytes 0: not known */
+    size_t trying; /* index in `found` */
+    int number;    /* errno of the previous address */
+    struct gw_place
+        from; /* opener: own address of the last attempt; bytes 0: unknown */
     struct gw_error error;
 
     struct gw_tcp_in in;
@@ -119,8 +120,9 @@ struct gw_tcp {
     uv_check_t after_poll;
     struct gw_connections connections;
     struct gw_tcp_link *dirty;
-    struct gw_tcp_link *late, **late_last; /* for a turn, the first first */
-    int took_turn;        /* a link, in the loop's turn that goes on */
+    struct gw_tcp_link *late,
+        **late_last; /* links that wait for a turn, oldest first */
+    int took_turn;   /* a link had a turn, in the current turn of the loop */
     struct gw_task flush; /* of the links that are still dirty */
     struct gw_listener *listeners;
     unsigned handles;         /* open libuv handles that point here */
@@ -176,7 +178,7 @@ void gw_tcp_tell_attempt(const struct gw_tcp_link *link,
 /* tcp_local.c */
 /* Non-zero for "unix:PATH". */
 int gw_tcp_is_local(const char *address);
-/* GW_EINVAL: no path, or a longer one than a socket can have. */
+/* GW_EINVAL: there is no path, or it is too long for a socket. */
 enum gw_status gw_tcp_local_place(const char *address,
                                   struct sockaddr_un *at,
                                   struct gw_error *error);
@@ -189,16 +191,16 @@ enum gw_status gw_tcp_local_listen(const char *address,
                                    int *fd_p,
                                    struct gw_tcp_file *file_p,
                                    struct gw_error *error);
-/* Removes the file, unless another has taken its place, or there is none. */
+/* Removes the file, if it is still the same. */
 void gw_tcp_local_remove(const struct gw_tcp_file *file);
 /* Non-zero if the peer is this user, or root. */
 int gw_tcp_local_may(int fd);
-/* "unix:PATH" of the own end, "local, pid 7" of the other. */
+/* "unix:PATH" of the own end, "local, pid 7" of the peer's. */
 void gw_tcp_local_name(int fd, int peer, char text[GW_ADDRESS_MAX]);
 
 /* tcp_login.c */
 void gw_tcp_dial(struct gw_tcp_link *link);
-int gw_tcp_goes_on(struct gw_link *base); /* with the next address */
+int gw_tcp_goes_on(struct gw_link *base); /* goes on with the next address */
 void gw_tcp_connect(struct gw_tcp_link *link);
 void gw_tcp_connected(struct gw_tcp_link *link);
 void gw_tcp_accept(struct gw_socket_listener *listener, int fd);
@@ -207,7 +209,7 @@ void gw_tcp_greet(struct gw_tcp_link *link);
 /* tcp_read.c and tcp_write.c */
 /* A turn of reading; the poll announces bytes that are left. */
 void gw_tcp_read(struct gw_tcp_link *link);
-/* A turn; non-zero when there is more to write. */
+/* A turn of writing; non-zero when there is more to write. */
 int gw_tcp_write(struct gw_tcp_link *link);
 void gw_tcp_give_back(struct gw_tcp_link *link);
 int gw_tcp_pulse(struct gw_link *base, struct gw_send *beat);

@@ -94,7 +94,8 @@ void gw_tcp_tell_attempt(const struct gw_tcp_link *link,
              said ? ")" : "");
 }
 
-/* "host:port" of one end of a socket, numeric; of a local one as its are. */
+/* "host:port" of one end of a socket, numeric; of a local one see
+   gw_tcp_local_name. */
 void gw_tcp_name(int fd, int peer, char text[GW_ADDRESS_MAX])
 {
     struct sockaddr_storage address;

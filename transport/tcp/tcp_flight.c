@@ -27,7 +27,7 @@
    fill the queue. */
 #define LEAST ((size_t)416 << 10)
 
-/* There and back on a near line, while it is empty, takes no longer. */
+/* Round trips on an empty near line take no longer. */
 #define NEAR_US 1000
 
 /* Time for which a stream has bytes ahead: a process without a processor for a
@@ -79,8 +79,8 @@ static void bound(struct gw_tcp_flight *flight, int fd, size_t bytes)
         flight->most_bytes = flight->bound_bytes;
 }
 
-/* A control that may be set for a route alone, and not by this user, does not
-   come back: the stream goes on under reno. */
+/* A congestion control that a route sets, but this user may not, does not come
+   back: the stream goes on under reno. */
 static void leave_to_kernel(struct gw_tcp_flight *flight, int fd)
 {
     if (flight->bound_bytes == 0)
@@ -109,7 +109,8 @@ static void note_control(struct gw_tcp_flight *flight, int fd)
 
 /* ---- what it is set to ---- */
 
-/* The kernel forgets after minutes how short the way was that is full now. */
+/* After minutes the kernel forgets the round trip of a line that is full now.
+ */
 static int is_near(struct gw_tcp_flight *flight, int fd)
 {
     struct tcp_info info = {.tcpi_min_rtt = UINT32_MAX};

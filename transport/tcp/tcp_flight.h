@@ -27,9 +27,10 @@ struct gw_tcp_flight {
     size_t
         kernel_bytes; /* largest size that the kernel grants without a bound */
     size_t bound_bytes;             /* 0: it is the kernel's */
-    int near;                       /* its line was seen to be a near one */
-    char aside[GW_TCP_CONTROL_MAX]; /* the control that was put aside, or "" */
-    double bytes_per_s;             /* the best of late */
+    int near;                       /* its line is known to be near */
+    char aside[GW_TCP_CONTROL_MAX]; /* the congestion control that was replaced,
+                                       or "" */
+    double bytes_per_s;             /* the best recent rate */
     /* time since which the socket has been full (0: it is not), bytes written
        since; bytes that left it from full to full, and in how long */
     uint64_t since_us;
@@ -49,10 +50,10 @@ void gw_tcp_flight_begin(struct gw_tcp_flight *flight, int fd);
 /* So many bytes more are written. */
 void gw_tcp_flight_wrote(struct gw_tcp_flight *flight, size_t bytes);
 
-/* The socket takes no more for now, though there is more to write. */
+/* The socket is full, and there is more to write. */
 void gw_tcp_flight_full(struct gw_tcp_flight *flight, int fd, uint64_t now_us);
 
-/* There is no more to write for now. */
+/* There is nothing more to write. */
 void gw_tcp_flight_done(struct gw_tcp_flight *flight);
 
 #endif

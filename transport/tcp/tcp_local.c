@@ -22,7 +22,7 @@
 #define PREFIX       "unix:"
 #define PREFIX_BYTES (sizeof PREFIX - 1)
 
-/* Others hold the lock for a few system calls. */
+/* Other processes hold the lock for a few system calls. */
 #define LOCK_TRIES 50
 #define LOCK_NS    10000000
 
@@ -49,7 +49,8 @@ enum gw_status gw_tcp_local_place(const char *address,
     return GW_OK;
 }
 
-/* The directory of `path`, locked; closing it unlocks. -1 with errno. */
+/* Opens and locks the directory of `path`; closing it unlocks. -1 with errno.
+ */
 static int lock_directory(const char *path)
 {
     char name[sizeof((struct sockaddr_un *)0)->sun_path];
@@ -95,7 +96,7 @@ static int is_dead(const struct sockaddr_un *at)
 static int bind_and_listen(int fd, const struct sockaddr_un *at)
 {
     const struct sockaddr *address = (const struct sockaddr *)at;
-    /* the file gets the socket's mode: it is never there with another one */
+    /* the file is created with the socket's mode, never with another one */
     if (fchmod(fd, S_IRUSR | S_IWUSR) != 0)
         return -1;
     int failed = bind(fd, address, sizeof *at);

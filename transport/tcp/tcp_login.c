@@ -29,7 +29,7 @@ static void go_up(struct gw_tcp_link *link, const struct gw_reply *reply)
 
 /* ---- the opener ---- */
 
-/* To the interface that leads there, or the next one. */
+/* Binds to the interface that leads there, or else to the next one. */
 static int
 bind_own(const struct gw_tcp_link *link, int fd, const struct sockaddr *to)
 {
@@ -60,7 +60,7 @@ static int open_socket(struct gw_tcp_link *link, const struct gw_place *to)
     return fd;
 }
 
-/* From where it goes is known with the attempt, also with one in vain. */
+/* Records the own address of an attempt, also of one that fails. */
 static void note_from(struct gw_tcp_link *link, int fd)
 {
     struct gw_place *from = &link->from;
@@ -79,7 +79,7 @@ static void fail_to_connect(struct gw_tcp_link *link,
     gw_tcp_fail(link, status, text);
 }
 
-/* Tries an address after the other; the last failure is the one told. */
+/* Tries one address after the other; the last failure is reported. */
 void gw_tcp_connect(struct gw_tcp_link *link)
 {
     char why[GW_LIMITS_WHY_BYTES];
@@ -110,8 +110,8 @@ void gw_tcp_connect(struct gw_tcp_link *link)
                                  : "no address");
 }
 
-/* A connection came to nothing: goes on with the name's next address, if there
-   is one, as soon as libuv has let go of the socket. */
+/* An attempt failed: goes on with the name's next address, if there is one, as
+   soon as libuv has let go of the socket. */
 static int go_on(struct gw_tcp_link *link, int number)
 {
     if (link->trying + 1 >= link->found->n)
@@ -204,7 +204,8 @@ static void got_hello(struct gw_tcp_link *link)
                       link->greeting, &reply);
     if (status == GW_OK || reply.reason[0]) {
         gw_reply_encode(&reply, bytes);
-        /* a socket that does not take it is broken: the first read says so */
+        /* a socket that does not take it is broken: the first read reports that
+         */
         ssize_t sent = send(link->fd, bytes, sizeof bytes, MSG_NOSIGNAL);
         (void)sent;
     }
@@ -239,7 +240,7 @@ void gw_tcp_greet(struct gw_tcp_link *link)
         got_reply(link);
 }
 
-/* The file's mode keeps others out already, unless somebody loosened it. */
+/* The file's mode keeps other users out, unless it was changed. */
 static void refuse_user(struct gw_tcp *tcp, int fd)
 {
     char remote[GW_ADDRESS_MAX];

@@ -74,7 +74,7 @@ static int prepare(struct gw_tcp_in *in, struct iovec io[3])
         if (room < missing)
             return parts;
         if (in->frame.length > sizeof in->ahead)
-            ahead = 0; /* large ones follow each other: copy nothing */
+            ahead = 0; /* large frames follow each other: copy nothing */
     }
     io[parts++] = (struct iovec){in->header + in->header_bytes,
                                  GW_FRAME_BYTES - in->header_bytes};
@@ -101,7 +101,8 @@ static void got_header_bytes(struct gw_tcp_link *link, size_t n)
         got_header(link);
 }
 
-/* Small frames, and the beginning of a large one, that came in together. */
+/* Handles small frames, and the beginning of a large one, that came in
+   together. */
 static void take_ahead(struct gw_tcp_link *link)
 {
     struct gw_tcp_in *in = &link->in;

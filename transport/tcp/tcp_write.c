@@ -26,7 +26,7 @@ static void take(struct gw_tcp_link *link)
     }
 }
 
-/* The parts of the batch that the kernel has not got yet. */
+/* The parts of the batch that the kernel has not taken yet. */
 static size_t gather(struct gw_tcp_out *out, struct iovec *io)
 {
     size_t parts = 0, skip = out->sent_bytes;
@@ -72,8 +72,7 @@ static void advance(struct gw_tcp_link *link, size_t put)
     }
 }
 
-/* A peer that is gone may have said why, and that is read first: its end comes
-   behind it. */
+/* A peer that is gone may have sent a reason, which is read first. */
 static void failed(struct gw_tcp_link *link, int number)
 {
     link->out.over = number == EPIPE || number == ECONNRESET;
