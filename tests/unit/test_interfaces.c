@@ -151,16 +151,17 @@ static void links_are_spread_over_the_best_ways(void **state)
 {
     const struct gw_transport_ops *tcp = gw_transport_find("tcp", NULL);
     struct gw_transport a = {.ops = tcp}, b = {.ops = tcp};
-    struct gw_peer_way way[] = {
+    struct gw_peer_route route[] = {
         {&a, "0"}, {&a, "1"}, {&a, "2"}, {&b, "3"}, {&b, "4"}};
     static const char *const order[] = {"01234", "12043", "20134", "01243"};
-    struct gw_peer peer = {.way = way, .ways = 5};
+    struct gw_peer peer = {.route = route, .routes = 5};
     unsigned same;
     (void)state;
     for (unsigned link = 0; link < 4; link++) {
         struct gw_peer_link slot = {.peer = &peer, .index = link};
         for (unsigned moves = 0; moves < 5; moves++) {
-            const struct gw_peer_way *one = gw_peer_way_of(&slot, moves, &same);
+            const struct gw_peer_route *one =
+                gw_peer_route_of(&slot, moves, &same);
             assert_int_equal(one->address[0], order[link][moves]);
             assert_int_equal(same, moves < 3 ? 3 : 2);
         }

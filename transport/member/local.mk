@@ -7,10 +7,10 @@ libtransport_a_SOURCES += \
 	%D%/member.h \
 	%D%/member_dial.c \
 	%D%/member_peer.c \
-	%D%/member_peer_way.c \
+	%D%/member_peer_route.c \
 	%D%/member_proof.c \
+	%D%/member_route.c \
 	%D%/member_state.h \
-	%D%/member_way.c \
 	%D%/place.c \
 	%D%/place.h \
 	%D%/remote.c \

@@ -242,8 +242,8 @@ static void on_pulse(struct gw_pulse *pulse, uint64_t now)
 
 static void close_transports(struct gw_member *member)
 {
-    for (unsigned i = 0; i < member->ways; i++) {
-        struct gw_transport *one = member->way[i].transport;
+    for (unsigned i = 0; i < member->routes; i++) {
+        struct gw_transport *one = member->route[i].transport;
         if (one != member->transport)
             one->ops->close(one);
     }
@@ -268,11 +268,12 @@ static enum gw_status open_transports(struct gw_member *member,
     enum gw_status status = options->transport->open(options->loop, &control,
                                                      &member->transport, error);
     for (unsigned i = 0; i < GW_WAYS_MAX && data[i] && status == GW_OK; i++) {
-        struct gw_member_way *way = &member->way[i];
-        way->transport = member->transport;
+        struct gw_member_route *route = &member->route[i];
+        route->transport = member->transport;
         if (data[i] != options->transport || !alike)
-            status = data[i]->open(options->loop, all, &way->transport, error);
-        member->ways += status == GW_OK;
+            status =
+                data[i]->open(options->loop, all, &route->transport, error);
+        member->routes += status == GW_OK;
     }
     if (status != GW_OK)
         close_transports(member);

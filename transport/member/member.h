@@ -32,7 +32,7 @@
 struct gw_member;
 
 /* A route to a peer: a transport, and the peer's address there. */
-struct gw_peer_way {
+struct gw_peer_route {
     struct gw_transport *transport;
     char address[GW_ADDRESS_MAX];
 };
@@ -44,7 +44,7 @@ struct gw_peer_link {
     struct gw_link *link; /* NULL while the link is down */
     int was_up;           /* the owner was told that it is up */
     uint32_t generation;
-    unsigned moves; /* number of changes of route: gw_peer_way_of */
+    unsigned moves; /* number of changes of route: gw_peer_route_of */
     unsigned gone;  /* routes in a row that failed for good */
     struct gw_timer redial;
     uint64_t redial_us;
@@ -76,8 +76,9 @@ struct gw_peer {
                                       after its next link */
     char name[GW_PEER_NAME_MAX];   /* "worker 3 (host)", for people */
     char address[GW_ADDRESSES_MAX];
-    struct gw_peer_way *way; /* [ways], of a peer that we dial; best first */
-    unsigned ways;
+    struct gw_peer_route
+        *route; /* [routes], of a peer that we dial; best first */
+    unsigned routes;
     /* private to the members */
     struct gw_peer *next, **back;
     struct gw_peer *same; /* next in its bucket of admitted peers */
@@ -316,9 +317,9 @@ void gw_peer_close(struct gw_peer *peer);
 /*
  * Sends a control message: reliable, in order. GW_EAGAIN: the peer does not
  * take them fast enough. GW_ENOMEM: no memory to keep it in until the peer has
- * it. Either way it is not sent, and later ones do not wait for it: reports may
- * be dropped, anything else is a reason to give the peer up. GW_ERANGE: larger
- * than a message may be. GW_ECLOSED: the peer is closed.
+ * it. Either way it is not sent, and later ones do not wait for it: reports
+ * may be dropped, anything else is a reason to give the peer up. GW_ERANGE:
+ * larger than a message may be. GW_ECLOSED: the peer is closed.
  */
 enum gw_status gw_peer_tell(struct gw_peer *peer,
                             const struct gw_message *message);

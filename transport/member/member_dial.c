@@ -37,10 +37,11 @@ static void note(struct gw_peer_link *slot, const char *why)
 {
     struct gw_peer *peer = slot->peer;
     char text[GW_ERROR_TEXT_BYTES];
-    const struct gw_peer_way *way = gw_peer_way_of(slot, slot->moves, NULL);
-    int known = strstr(peer->name, way->address) != NULL;
+    const struct gw_peer_route *route =
+        gw_peer_route_of(slot, slot->moves, NULL);
+    int known = strstr(peer->name, route->address) != NULL;
     snprintf(text, sizeof text, "cannot reach %s%s%.100s: %.260s", peer->name,
-             known ? "" : " at ", known ? "" : way->address, why);
+             known ? "" : " at ", known ? "" : route->address, why);
     if (strcmp(text, peer->dial->text) == 0)
         return;
     strcpy(peer->dial->text, text);

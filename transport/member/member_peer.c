@@ -99,7 +99,7 @@ void gw_member_free_closed(struct gw_member *member)
         member->closed = peer->next;
         gw_channel_free(&peer->channel);
         gw_secret_forget(&peer->secret);
-        free(peer->way);
+        free(peer->route);
         free(peer->dial);
         free(peer);
     }
@@ -169,12 +169,13 @@ static enum gw_status dial_slot(struct gw_peer_link *slot,
         .expects = peer->incarnation,
         .version = PACKAGE_VERSION,
     };
-    const struct gw_peer_way *way = gw_peer_way_of(slot, slot->moves, NULL);
+    const struct gw_peer_route *route =
+        gw_peer_route_of(slot, slot->moves, NULL);
     enum gw_status status = gw_peer_prove(peer, &hello, error);
     if (status == GW_OK)
-        status = way->transport->ops->dial(way->transport, way->address, &hello,
-                                           &link_handler, slot, &peer->windows,
-                                           &slot->link, error);
+        status = route->transport->ops->dial(
+            route->transport, route->address, &hello, &link_handler, slot,
+            &peer->windows, &slot->link, error);
     if (status == GW_OK)
         return GW_OK;
     slot->link = NULL;
@@ -234,7 +235,7 @@ static void on_up(struct gw_link *link, const struct gw_reply *reply)
             member->job = reply->job;
     }
     if (reply)
-        gw_peer_say_way(slot);
+        gw_peer_log_route(slot);
     slot->was_up = peer->was_up = 1;
     peer->fault[0] = '\0';
     member->starves_since_us = 0;
@@ -275,7 +276,7 @@ on_down(struct gw_link *link, enum gw_status status, const char *why)
     if (!was_up)
         gw_peer_dial_failed(slot, status, why);
     uint64_t tried_us = gw_loop_now(member->loop) - peer->since_us;
-    if (gw_peer_take_next_way(slot, status, why))
+    if (gw_peer_take_next_route(slot, status, why))
         redial_soon(slot);
     else if (is_final(status))
         tell_lost(peer, status, why);
@@ -408,7 +409,7 @@ give_up(struct gw_peer_link *slot, enum gw_status status, const char *why)
     break_slot(slot, status, why);
     if (!peer->opener || peer->closed)
         return;
-    if (gw_peer_take_next_way(slot, status, why))
+    if (gw_peer_take_next_route(slot, status, why))
         redial_soon(slot);
     else
         redial_later(slot);
@@ -517,7 +518,7 @@ enum gw_status gw_member_dial(struct gw_member *member,
     const char *last = strrchr(address, ',');
     if (last)
         name_peer(peer, last + 1);
-    enum gw_status status = gw_peer_find_ways(peer, address, error);
+    enum gw_status status = gw_peer_find_routes(peer, address, error);
     if (status != GW_OK) {
         gw_peer_close(peer);
         return status;

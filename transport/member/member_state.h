@@ -1,14 +1,14 @@
 /*
  * Inside the members, shared by:
  *
- *   channel.c          messages to a peer, reliable and in order
- *   member.c           this process: opening, judging logins, time
- *   member_dial.c      reports of dials that fail
- *   member_peer.c      a peer: its links, messages, frames and silence
- *   member_peer_way.c  the route of a link to a peer
- *   member_proof.c     logins: proofs, and connections that replace another
- *   member_way.c       transports and addresses at which others reach us
- *   remote.c           checkpoint files that lie with the coordinator
+ *   channel.c            messages to a peer, reliable and in order
+ *   member.c             this process: opening, judging logins, time
+ *   member_dial.c        reports of dials that fail
+ *   member_peer.c        a peer: its links, messages, frames and silence
+ *   member_peer_route.c  the route of a link to a peer
+ *   member_proof.c       logins: proofs, and connections that replace another
+ *   member_route.c       transports and addresses at which others reach us
+ *   remote.c             checkpoint files that lie with the coordinator
  */
 #ifndef GW_TRANSPORT_MEMBER_STATE_H
 #define GW_TRANSPORT_MEMBER_STATE_H
@@ -19,25 +19,25 @@
 #define GW_MEMBER_BUCKETS 256
 
 /* Between a transport's name and an address. */
-#define GW_WAY_MARK "://"
+#define GW_ROUTE_MARK "://"
 
 /* A transport that others dial us over. */
-struct gw_member_way {
+struct gw_member_route {
     struct gw_transport *transport;
     unsigned listeners; /* the advertised ones; the transport closes all */
     struct gw_listener *listener[GW_INTERFACES_MAX];
 };
 
 /* Maximum number of routes in a list of addresses. */
-#define GW_PEER_WAYS_MAX (GW_WAYS_MAX * GW_INTERFACES_MAX)
+#define GW_PEER_ROUTES_MAX (GW_WAYS_MAX * GW_INTERFACES_MAX)
 
 struct gw_member {
     struct gw_loop *loop;
     struct gw_transport
         *transport; /* to the coordinator; if tensors use the same transport
                        from another interface, that is a route too */
-    struct gw_member_way way[GW_WAYS_MAX]; /* [ways], the best first */
-    unsigned ways;
+    struct gw_member_route route[GW_WAYS_MAX]; /* [routes], the best first */
+    unsigned routes;
     char address[GW_ADDRESSES_MAX];
     struct gw_acceptor acceptor;
     const struct gw_member_handler *handler;
@@ -87,30 +87,30 @@ void gw_peer_watch_dials(struct gw_peer *peer, uint64_t now);
 /* The interval of ticks, a fraction of a heartbeat's. */
 uint64_t gw_member_tick_us(const struct gw_member *member);
 
-/* Fills in peer->way from its address. GW_EUNSUPPORTED: no transport of it is
+/* Fills in peer->route from its address. GW_EUNSUPPORTED: no transport of it is
    open here. GW_ENOMEM. */
-enum gw_status gw_peer_find_ways(struct gw_peer *peer,
-                                 const char *address,
-                                 struct gw_error *error);
+enum gw_status gw_peer_find_routes(struct gw_peer *peer,
+                                   const char *address,
+                                   struct gw_error *error);
 
 /*
  * The route of a link after `moves` changes: routes of the best transport
  * first, and among these each link begins with another one. *same_p, if it is
  * not NULL: the number of routes of that transport.
  */
-const struct gw_peer_way *gw_peer_way_of(const struct gw_peer_link *slot,
-                                         unsigned moves,
-                                         unsigned *same_p);
+const struct gw_peer_route *gw_peer_route_of(const struct gw_peer_link *slot,
+                                             unsigned moves,
+                                             unsigned *same_p);
 
 /* A link has broken, or its dial has failed. 1: it has another route, which was
    logged. 0: it has none now; unless `status` is final, it is dialled again. */
-int gw_peer_take_next_way(struct gw_peer_link *slot,
-                          enum gw_status status,
-                          const char *why);
+int gw_peer_take_next_route(struct gw_peer_link *slot,
+                            enum gw_status status,
+                            const char *why);
 
 /* Logs the route of a link that has come up, if it had a choice; to be called
    before `was_up` is set. */
-void gw_peer_say_way(const struct gw_peer_link *slot);
+void gw_peer_log_route(const struct gw_peer_link *slot);
 
 /* member_proof.c. Fills in the proof of a hello to a peer whose incarnation is
    known. GW_ENOMEM. */

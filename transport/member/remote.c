@@ -49,9 +49,9 @@ struct gw_remote {
     char text[GW_ERROR_TEXT_BYTES];
 };
 
-/* The caller may free the written bytes, so no piece of them may be on its way
-   any more: a piece that was sent twice may be, although the coordinator has
-   it. */
+/* The caller may free the written bytes, so no piece of them may be on its
+   way any more: a piece that was sent twice may be, although the coordinator
+   has it. */
 static void
 finish(struct gw_remote *remote, enum gw_status status, const char *text)
 {

@@ -16,7 +16,7 @@
 #define STRIDE 2
 
 /* Steps from each end of a list, before it is left unsorted. */
-#define LOOKS 16
+#define STEPS 16
 
 #define SLOTS GW_SIM_SLOTS
 #define WORDS GW_SIM_SLOT_WORDS
@@ -61,12 +61,12 @@ static int is_behind(const struct gw_sim_event *event,
    Searches from both ends, so many steps; 0: the place is further away. */
 static int find_before(const struct gw_sim_slot *slot,
                        const struct gw_sim_event *event,
-                       size_t looks,
+                       size_t steps,
                        struct gw_heap_node **before_p)
 {
     struct gw_heap_node *low = slot->first, *high = slot->last;
-    for (; high && !is_behind(event, high); looks--) {
-        if (looks == 0)
+    for (; high && !is_behind(event, high); steps--) {
+        if (steps == 0)
             return 0;
         if (!is_behind(event, low)) {
             *before_p = low->back;
@@ -98,7 +98,7 @@ static struct gw_heap_node *place_of(struct gw_sim_queue *queue,
     int has_come = event->at_us == now_us;
     if ((has_come && event->place.made_us == now_us) || bit(queue->unsorted, i))
         return before;
-    if (!find_before(slot, event, has_come ? SIZE_MAX : LOOKS, &before))
+    if (!find_before(slot, event, has_come ? SIZE_MAX : STEPS, &before))
         queue->unsorted[i / 64] |= (uint64_t)1 << i % 64;
     return before;
 }

@@ -17,7 +17,7 @@
 
 /* Windows are short: a waiting thread spins so many times before it yields its
    core. */
-#define LOOKS 2000
+#define SPINS 2000
 
 struct crew;
 
@@ -49,9 +49,9 @@ static void run_region(struct gw_sim_region *region, uint64_t end_us)
     region->now_us = end_us - 1;
 }
 
-static void look_again(unsigned *looks)
+static void spin(unsigned *spins)
 {
-    if (++*looks % LOOKS == 0)
+    if (++*spins % SPINS == 0)
         sched_yield();
 }
 
@@ -60,10 +60,10 @@ static void *work(void *argument)
     const struct hand *hand = argument;
     struct crew *crew = hand->crew;
     for (uint64_t window = 1;; window++) {
-        for (unsigned looks = 0;
+        for (unsigned spins = 0;
              atomic_load_explicit(&crew->window, memory_order_acquire) !=
              window;)
-            look_again(&looks);
+            spin(&spins);
         if (crew->over)
             return NULL;
         run_region(hand->region, crew->sim->end_us);
@@ -86,10 +86,10 @@ static void run_window(struct crew *crew, uint64_t end_us)
     run_region(&sim->region[0], end_us);
     for (size_t i = crew->hands + 1; i < sim->regions; i++)
         run_region(&sim->region[i], end_us);
-    for (unsigned looks = 0;
+    for (unsigned spins = 0;
          atomic_load_explicit(&crew->through, memory_order_acquire) !=
          crew->hands;)
-        look_again(&looks);
+        spin(&spins);
     sim->divided = 0;
     sim->now_us = end_us - 1; /* like every region's */
 }

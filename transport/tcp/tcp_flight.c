@@ -71,7 +71,7 @@ static void set(int fd, int option, int value)
    too, or less if the user may have no more. */
 static void bound(struct gw_tcp_flight *flight, int fd, size_t bytes)
 {
-    if (flight->aside[0] && flight->bound_bytes == 0)
+    if (flight->saved_control[0] && flight->bound_bytes == 0)
         gw_socket_take_reno(fd);
     set(fd, SO_SNDBUF, (int)(bytes / 2));
     flight->bound_bytes = (size_t)get(fd, SO_SNDBUF);
@@ -86,9 +86,9 @@ static void leave_to_kernel(struct gw_tcp_flight *flight, int fd)
     if (flight->bound_bytes == 0)
         return;
     set(fd, SO_BUF_LOCK, 0);
-    if (flight->aside[0])
-        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, flight->aside,
-                   (socklen_t)strlen(flight->aside));
+    if (flight->saved_control[0])
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, flight->saved_control,
+                   (socklen_t)strlen(flight->saved_control));
     flight->bound_bytes = 0;
 }
 
@@ -100,11 +100,11 @@ static void leave_to_kernel(struct gw_tcp_flight *flight, int fd)
  */
 static void note_control(struct gw_tcp_flight *flight, int fd)
 {
-    socklen_t bytes = sizeof flight->aside - 1;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, flight->aside, &bytes) !=
-            0 ||
-        strncmp(flight->aside, "bbr", 3) != 0)
-        memset(flight->aside, 0, sizeof flight->aside);
+    socklen_t bytes = sizeof flight->saved_control - 1;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, flight->saved_control,
+                   &bytes) != 0 ||
+        strncmp(flight->saved_control, "bbr", 3) != 0)
+        memset(flight->saved_control, 0, sizeof flight->saved_control);
 }
 
 /* ---- what it is set to ---- */
@@ -125,7 +125,7 @@ static int is_near(struct gw_tcp_flight *flight, int fd)
 /* Gives the bound up if even the largest allowed one keeps too little ahead,
    and takes it back below three quarters of that rate, so that it changes hands
    seldom. */
-static void suit(struct gw_tcp_flight *flight, int fd)
+static void adjust(struct gw_tcp_flight *flight, int fd)
 {
     size_t room = gw_tcp_flight_room(flight->bytes_per_s);
     size_t most = flight->most_bytes;
@@ -156,7 +156,7 @@ void gw_tcp_flight_begin(struct gw_tcp_flight *flight, int fd)
     flight->most_bytes = INT_MAX;
     flight->kernel_bytes = kernel_most();
     note_control(flight, fd);
-    suit(flight, fd);
+    adjust(flight, fd);
 }
 
 void gw_tcp_flight_wrote(struct gw_tcp_flight *flight, size_t bytes)
@@ -173,7 +173,7 @@ static void take_rate(struct gw_tcp_flight *flight, int fd)
     size_t had = flight->bound_bytes;
     flight->bytes_per_s = fmax(now, before + WEIGHT * (now - before));
     flight->busy_us = flight->busy_bytes = 0;
-    suit(flight, fd);
+    adjust(flight, fd);
     if (flight->bound_bytes == 0 || flight->bound_bytes > had)
         flight->since_us = 0;
 }

@@ -26,11 +26,11 @@ struct gw_tcp_flight {
     size_t most_bytes; /* largest possible bound, as far as is known; 0: none */
     size_t
         kernel_bytes; /* largest size that the kernel grants without a bound */
-    size_t bound_bytes;             /* 0: it is the kernel's */
-    int near;                       /* its line is known to be near */
-    char aside[GW_TCP_CONTROL_MAX]; /* the congestion control that was replaced,
-                                       or "" */
-    double bytes_per_s;             /* the best recent rate */
+    size_t bound_bytes;                     /* 0: it is the kernel's */
+    int near;                               /* its line is known to be near */
+    char saved_control[GW_TCP_CONTROL_MAX]; /* the congestion control that was
+                                       replaced, or "" */
+    double bytes_per_s;                     /* the best recent rate */
     /* time since which the socket has been full (0: it is not), bytes written
        since; bytes that left it from full to full, and in how long */
     uint64_t since_us;

@@ -21,27 +21,27 @@
 /* Writes a route for others to read; a host that is not "" replaces its own,
    unless the transport is within the host. Returns its length, even if there is
    no room. */
-static size_t print_way(char *text,
-                        size_t room,
-                        const struct gw_member *member,
-                        const struct gw_member_way *way,
-                        unsigned listener,
-                        const char *host)
+static size_t print_route(char *text,
+                          size_t room,
+                          const struct gw_member *member,
+                          const struct gw_member_route *route,
+                          unsigned listener,
+                          const char *host)
 {
-    const struct gw_transport_ops *ops = way->transport->ops;
-    const char *own = ops->listener_address(way->listener[listener]);
+    const struct gw_transport_ops *ops = route->transport->ops;
+    const char *own = ops->listener_address(route->listener[listener]);
     if (ops->within_host)
         host = "";
     const char *port = host[0] ? strrchr(own, ':') : "";
     int plain = ops == member->transport->ops;
     int bare = strchr(host, ':') && host[0] != '[';
     return (size_t)snprintf(text, room, "%s%s%s%s%s%s", plain ? "" : ops->name,
-                            plain ? "" : GW_WAY_MARK, bare ? "[" : "",
+                            plain ? "" : GW_ROUTE_MARK, bare ? "[" : "",
                             host[0] ? host : own, bare ? "]" : "", port);
 }
 
 /* Prepends an entry, if there is room. */
-static void add_way(char text[GW_ADDRESSES_MAX], const char *one)
+static void add_route(char text[GW_ADDRESSES_MAX], const char *one)
 {
     size_t used = strlen(text), n = strlen(one), comma = used > 0;
     if (used + comma + n >= GW_ADDRESSES_MAX)
@@ -58,23 +58,23 @@ void gw_member_advertise(const struct gw_member *member,
                          char text[GW_ADDRESSES_MAX])
 {
     text[0] = '\0';
-    for (unsigned i = member->ways; i-- > 0;) {
-        const struct gw_member_way *way = &member->way[i];
-        for (unsigned k = way->listeners; k-- > 0;) {
+    for (unsigned i = member->routes; i-- > 0;) {
+        const struct gw_member_route *route = &member->route[i];
+        for (unsigned k = route->listeners; k-- > 0;) {
             char one[GW_ADDRESS_MAX + 16];
-            print_way(one, sizeof one, member, way, k, host);
-            add_way(text, one);
+            print_route(one, sizeof one, member, route, k, host);
+            add_route(text, one);
         }
     }
 }
 
 static enum gw_status listen_on(struct gw_member *member,
-                                struct gw_member_way *way,
+                                struct gw_member_route *route,
                                 const char *address,
                                 struct gw_listener **listener_p,
                                 struct gw_error *error)
 {
-    const struct gw_transport_ops *ops = way->transport->ops;
+    const struct gw_transport_ops *ops = route->transport->ops;
     char host[GW_ADDRESS_MAX], any[GW_ADDRESS_MAX + 4];
     if (ops->within_host && !ops->reaches(address)) {
         enum gw_status status = ops->meet(host, error);
@@ -83,21 +83,21 @@ static enum gw_status listen_on(struct gw_member *member,
         snprintf(any, sizeof any, "%s:0", host);
         address = any;
     }
-    return ops->listen(way->transport, address, &member->acceptor, listener_p,
+    return ops->listen(route->transport, address, &member->acceptor, listener_p,
                        error);
 }
 
 /* Non-zero for a transport within the host that listens: once is enough. */
-static int is_everywhere(const struct gw_member_way *way)
+static int is_everywhere(const struct gw_member_route *route)
 {
-    return way->transport->ops->within_host && way->listeners > 0;
+    return route->transport->ops->within_host && route->listeners > 0;
 }
 
 /* Adds a listener to the advertised ones. */
-static void keep(struct gw_member_way *way, struct gw_listener *listener)
+static void keep(struct gw_member_route *route, struct gw_listener *listener)
 {
-    if (way->listeners < GW_INTERFACES_MAX)
-        way->listener[way->listeners++] = listener;
+    if (route->listeners < GW_INTERFACES_MAX)
+        route->listener[route->listeners++] = listener;
 }
 
 /*
@@ -110,8 +110,8 @@ static enum gw_status listen_at(struct gw_member *member,
                                 struct gw_error *error)
 {
     struct gw_error why;
-    unsigned last = member->ways - 1;
-    struct gw_member_way *base = &member->way[last];
+    unsigned last = member->routes - 1;
+    struct gw_member_route *base = &member->route[last];
     struct gw_listener *first, *other;
     if (is_everywhere(base))
         return GW_OK;
@@ -124,14 +124,14 @@ static enum gw_status listen_at(struct gw_member *member,
         last = 0;
     const char *own = base->transport->ops->listener_address(first);
     for (unsigned i = 0; i < last; i++) {
-        struct gw_member_way *way = &member->way[i];
-        if (is_everywhere(way))
+        struct gw_member_route *route = &member->route[i];
+        if (is_everywhere(route))
             continue;
-        if (listen_on(member, way, own, &other, &why) != GW_OK)
+        if (listen_on(member, route, own, &other, &why) != GW_OK)
             gw_log_info(member->loop->log, "not over %s: %s",
-                        way->transport->ops->name, why.text);
+                        route->transport->ops->name, why.text);
         else if (told)
-            keep(way, other);
+            keep(route, other);
     }
     return GW_OK;
 }
@@ -188,15 +188,16 @@ const char *gw_member_address(const struct gw_member *member)
 
 void gw_member_lend(struct gw_member *member, const struct gw_memory *memory)
 {
-    for (unsigned i = 0; i < member->ways; i++)
-        member->way[i].transport->ops->lend(member->way[i].transport, memory);
+    for (unsigned i = 0; i < member->routes; i++)
+        member->route[i].transport->ops->lend(member->route[i].transport,
+                                              memory);
 }
 
 void gw_member_take_back(struct gw_member *member, void *base)
 {
-    for (unsigned i = 0; i < member->ways; i++)
-        member->way[i].transport->ops->take_back(member->way[i].transport,
-                                                 base);
+    for (unsigned i = 0; i < member->routes; i++)
+        member->route[i].transport->ops->take_back(member->route[i].transport,
+                                                   base);
 }
 
 static enum gw_status takes(struct gw_transport *transport,
@@ -219,8 +220,8 @@ enum gw_status gw_member_takes(const struct gw_member *member,
                                size_t why_bytes)
 {
     char other[GW_ERROR_TEXT_BYTES];
-    for (unsigned i = member->ways; i-- > 0;)
-        if (takes(member->way[i].transport, memory, i ? other : why,
+    for (unsigned i = member->routes; i-- > 0;)
+        if (takes(member->route[i].transport, memory, i ? other : why,
                   i ? sizeof other : why_bytes) == GW_OK)
             return GW_OK;
     return GW_EUNSUPPORTED;
