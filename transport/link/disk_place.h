@@ -15,7 +15,7 @@ struct gw_disk_dir {
 };
 
 struct gw_disk_place {
-    int fd;           /* of a directory, or AT_FDCWD */
+    int fd;           /* a directory, or AT_FDCWD */
     int is_own;       /* to be closed */
     const char *last; /* the rest of the path, in that directory */
 };

@@ -58,7 +58,7 @@ struct gw_work {
 
 /* One part of a computation: the interval from `from` to `to` of `of` units. */
 struct gw_computed {
-    uint64_t samples; /* of the whole computation; 0: it is no part of a step */
+    uint64_t samples; /* in the whole computation; 0: it is no part of a step */
     uint64_t from, to, of;
 };
 

@@ -80,7 +80,7 @@ struct gw_uv_loop {
     uv_loop_t uv;
     struct gw_uv_turn turn;
     uv_timer_t timer;
-    uint64_t timer_due_us; /* what the uv timer is set for */
+    uint64_t timer_due_us; /* time that the uv timer is set for */
     uv_async_t wake;
     pthread_mutex_t tasks_mutex;
     struct gw_task *tasks_first, **tasks_last;

@@ -17,7 +17,7 @@
 /* The kernel's limit. */
 #define LINKS_MAX 40
 
-/* ---- where a path leads to ---- */
+/* ---- resolving a path ---- */
 
 /* A link of /proc stands for an open file, not for the name that it shows. */
 static int is_of_proc(const char *link)

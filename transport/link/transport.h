@@ -204,10 +204,10 @@ struct gw_transport_ops {
     /*
      * Registers memory from which many payloads will be sent, or in which
      * windows lie, so that a device or another process is given access once and
-     * not per payload. Optional: payloads may be sent from, and windows may lie
-     * in, any memory of this process. Registration lasts until take_back or the
-     * transport's close; at take_back no send from the memory is queued, and no
-     * window is open in it. *memory is copied.
+     * not per payload; and ends that. Optional: payloads may be sent from, and
+     * windows may lie in, any memory of this process. Registration lasts until
+     * the transport's close at most; when it ends, no send from the memory is
+     * queued, and no window is open in it. *memory is copied.
      */
     void (*lend)(struct gw_transport *transport,
                  const struct gw_memory *memory);
@@ -239,7 +239,7 @@ struct gw_transport_ops {
      * GW_SMALL_PUT_MAX bytes go through a mirror all the same. A device may
      * find out later that it cannot: the link fails with GW_EAGAIN, because
      * another link on the same route works, and from then on the answer is
-     * GW_EUNSUPPORTED. Only the kind of `memory` is looked at, and if it has a
+     * GW_EUNSUPPORTED. Only the kind of `memory` is used, and if it has a
      * descriptor.
      */
     enum gw_status (*takes)(struct gw_transport *transport,

@@ -136,7 +136,7 @@ static enum gw_status listen_at(struct gw_member *member,
     return GW_OK;
 }
 
-/* Of several addresses one that others can reach is enough; if a port is taken
+/* One of several addresses that others can reach is enough; if a port is taken
    the caller decides. */
 static enum gw_status listen_at_all(struct gw_member *member,
                                     char *list,

@@ -59,7 +59,7 @@ struct gw_member {
     uint64_t stood_us,
         stood_at_us; /* length of the last pause of the whole process, and the
                         time when it was noticed */
-    /* of log lines about peers whose names are proved, and about strangers,
+    /* limits of log lines about proved peers, and about strangers,
        which anybody can provoke */
     struct gw_log_limit known, strangers;
     uint64_t starves_since_us,

@@ -229,7 +229,7 @@ void gw_remote_write(struct gw_remote *remote,
     ask(remote, 0, remote->bytes);
 }
 
-/* ---- what comes ---- */
+/* ---- events of the coordinator ---- */
 
 void gw_remote_reply(struct gw_remote *remote,
                      const struct gw_file_reply *reply)

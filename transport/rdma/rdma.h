@@ -191,8 +191,8 @@ struct gw_rdma_in {
     uint16_t taken, told; /* messages; the peer knows of `told` */
     uint16_t spent;       /* receives to be posted again */
     uint16_t spent_slot[GW_RDMA_RECEIVES];
-    uint16_t counted; /* those among them that the peer counts as its credits */
-    uint32_t puts;    /* place of the next header in the ring */
+    uint16_t counted;      /* how many of them the peer counts as its credits */
+    uint32_t puts;         /* place of the next header in the ring */
     struct gw_frame frame; /* frame of the message whose pieces are arriving */
     int in_message;
     uint8_t *message;
@@ -285,7 +285,7 @@ struct gw_rdma {
     uint32_t serial;
     struct gw_listener *listeners;
     struct gw_lent *lent;   /* registered memory, for sends */
-    unsigned device_ranges; /* number of those that this process's code cannot
+    unsigned device_ranges; /* number of entries that this process's code cannot
                                touch */
     struct gw_rdma_reach reach;
 };

@@ -10,7 +10,7 @@ static void handle(struct gw_rdma *rdma, const struct ibv_wc *wc)
     struct gw_rdma_link *link =
         gw_rdma_link_find(rdma, (uint32_t)(wc->wr_id >> 32));
     if (!link)
-        return; /* of a closed link: some devices keep these */
+        return; /* its link is closed: some devices keep these */
     uint32_t which = (uint32_t)wc->wr_id;
     if (wc->status == IBV_WC_SUCCESS) {
         if (which & GW_RDMA_RECEIVE)

@@ -41,7 +41,7 @@ static void on_completion(uv_poll_t *poll, int status, int events)
     }
 }
 
-/* ---- what a device says of itself ---- */
+/* ---- events of the device itself ---- */
 
 static void on_event(uv_poll_t *poll, int status, int events)
 {

@@ -103,7 +103,7 @@ enum gw_status gw_rdma_probe(char *why, size_t why_bytes)
     return active ? GW_OK : GW_EUNSUPPORTED;
 }
 
-/* ---- whose an address is ---- */
+/* ---- addresses of devices ---- */
 
 #define GIDS_MAX 1024
 
@@ -218,7 +218,7 @@ enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
                    "interfaces)");
 }
 
-/* ---- what its devices reach ---- */
+/* ---- memory of GPUs ---- */
 
 static int is_at(struct gw_rdma *rdma,
                  const struct gw_place *own,
@@ -290,7 +290,7 @@ enum gw_status gw_rdma_takes(struct gw_transport *transport,
     return GW_EUNSUPPORTED;
 }
 
-/* ---- its ports ---- */
+/* ---- ports ---- */
 
 static unsigned mtu_bytes(enum ibv_mtu mtu)
 {

@@ -254,7 +254,7 @@ static void got_bye(struct gw_rdma_link *link, const uint8_t *bytes, size_t n)
     gw_rdma_fail(link, GW_EUNSUPPORTED, why);
 }
 
-/* ---- what came ---- */
+/* ---- dispatch ---- */
 
 /* Before login only the greeting is accepted. */
 static void got_greeting(struct gw_rdma_link *link,

@@ -310,7 +310,7 @@ void gw_sim_fail_dials(struct gw_sim_process *process)
     }
 }
 
-/* ---- what is read where it lies ---- */
+/* ---- windows read in place ---- */
 
 enum gw_status gw_sim_link_export(struct gw_link *base, uint32_t id)
 {

@@ -258,7 +258,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         return;
     /* libuv names ready sockets in the same order each time: a link that gets
        no turn gets one in the next, before links that had theirs; the first has
-       one without a look at the clock */
+       one without reading the clock */
     if (link->tcp->late ||
         (link->tcp->took_turn && gw_loop_turn_is_over(link->tcp->base.loop)))
         wait_for_turn(link);

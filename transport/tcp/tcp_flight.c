@@ -107,7 +107,7 @@ static void note_control(struct gw_tcp_flight *flight, int fd)
         memset(flight->saved_control, 0, sizeof flight->saved_control);
 }
 
-/* ---- what it is set to ---- */
+/* ---- setting the bound ---- */
 
 /* After minutes the kernel forgets the round trip of a line that is full now.
  */
