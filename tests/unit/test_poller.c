@@ -1,5 +1,4 @@
-/* transport/link/loop_uv_poll: who is looked at, and what must not wait for it.
- */
+/* transport/link/loop_uv_poll: polling, and work that must not wait for it. */
 #include "config.h"
 
 #include <setjmp.h>

@@ -21,8 +21,8 @@
 
 #include "proto/control.h"
 #include "proto/login.h"
-#include "transport/member/channel.h"
 #include "transport/link/transport.h"
+#include "transport/member/channel.h"
 
 #define GW_HEARTBEAT_US   200000  /* at most */
 #define GW_SILENCE_US     1000000 /* default, until gw_member_set_silence */

@@ -57,11 +57,11 @@
 #include <uv.h>
 
 #include "transport/link/address.h"
-#include "transport/link/interface.h"
 #include "transport/link/connection.h"
+#include "transport/link/interface.h"
 #include "transport/link/loop_uv.h"
-#include "transport/rdma/rdma_flight.h"
 #include "transport/link/transport.h"
+#include "transport/rdma/rdma_flight.h"
 
 #define GW_RDMA_VERSION 2
 

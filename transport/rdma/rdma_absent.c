@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "transport/rdma/rdma_port.h"
 #include "transport/link/transport.h"
+#include "transport/rdma/rdma_port.h"
 
 static enum gw_status probe(char *why, size_t why_bytes)
 {

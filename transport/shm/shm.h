@@ -36,9 +36,9 @@
 #include <sys/un.h>
 #include <uv.h>
 
-#include "transport/link/socket_listener.h"
 #include "transport/link/connection.h"
 #include "transport/link/loop_uv.h"
+#include "transport/link/socket_listener.h"
 #include "transport/link/transport.h"
 
 #define GW_SHM_VERSION 1

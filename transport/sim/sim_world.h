@@ -25,8 +25,8 @@
 #include <assert.h>
 
 #include "transport/link/heap.h"
-#include "transport/sim/sim.h"
 #include "transport/link/transport.h"
+#include "transport/sim/sim.h"
 
 /* Large worlds exceed the cache: data that is used together lies together, and
    is prefetched before its use. */

@@ -22,12 +22,12 @@
 #include <uv.h>
 
 #include "transport/link/address.h"
-#include "transport/link/socket_listener.h"
-#include "transport/link/interface.h"
 #include "transport/link/connection.h"
+#include "transport/link/interface.h"
 #include "transport/link/loop_uv.h"
-#include "transport/tcp/tcp_flight.h"
+#include "transport/link/socket_listener.h"
 #include "transport/link/transport.h"
+#include "transport/tcp/tcp_flight.h"
 
 /* Frames handed to the kernel in one call, when they are small. */
 #define GW_TCP_BATCH       16
