@@ -29,14 +29,6 @@ static void interrupt(struct gw_loop *loop)
     (void)loop;
 }
 
-static const struct gw_loop_ops uv_ops;
-
-struct gw_uv_loop *gw_uv_loop_of(struct gw_loop *loop)
-{
-    assert(loop->ops == &uv_ops);
-    return GW_CONTAINER(loop, struct gw_uv_loop, base);
-}
-
 static uint64_t now_us(struct gw_loop *loop)
 {
     (void)loop;
@@ -249,7 +241,7 @@ static void close_loop(struct gw_loop *loop)
     free(self);
 }
 
-static const struct gw_loop_ops uv_ops = {
+const struct gw_loop_ops gw_uv_ops = {
     .name = "uv",
     .now_us = now_us,
     .turn_began_us = gw_uv_turn_began_us,
@@ -309,7 +301,7 @@ enum gw_status gw_loop_open_uv(struct gw_loop **loop_p, struct gw_error *error)
     self->timer_due_us = UINT64_MAX;
     pthread_mutex_init(&self->tasks_mutex, NULL);
     self->tasks_last = &self->tasks_first;
-    self->base.ops = &uv_ops;
+    self->base.ops = &gw_uv_ops;
     self->disk.ops = &gw_disk_posix_ops;
     self->base.disk = &self->disk;
     *loop_p = &self->base;

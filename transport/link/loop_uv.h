@@ -6,6 +6,7 @@
 #ifndef GW_TRANSPORT_LOOP_UV_H
 #define GW_TRANSPORT_LOOP_UV_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <uv.h>
@@ -91,8 +92,14 @@ struct gw_uv_loop {
     struct gw_uv_polling polling;
 };
 
+extern const struct gw_loop_ops gw_uv_ops;
+
 /* The libuv loop that contains it; asserts that it is one. */
-struct gw_uv_loop *gw_uv_loop_of(struct gw_loop *loop);
+static inline struct gw_uv_loop *gw_uv_loop_of(struct gw_loop *loop)
+{
+    assert(loop->ops == &gw_uv_ops);
+    return GW_CONTAINER(loop, struct gw_uv_loop, base);
+}
 
 /* A poller is polled from the addition until its removal. */
 void gw_uv_poller_add(struct gw_loop *loop, struct gw_poller *poller);
