@@ -28,18 +28,6 @@ void gw_connections_close(struct gw_connections *connections)
         gw_connection_drop(connections->newest);
 }
 
-void gw_connections_make_room(struct gw_connections *connections)
-{
-    struct gw_connection *oldest = NULL;
-    if (connections->strangers < connections->logins_max)
-        return;
-    for (struct gw_connection *one = connections->newest; one; one = one->next)
-        if (one->listener && one->state == GW_CONNECTION_GREETING)
-            oldest = one;
-    if (oldest)
-        gw_connection_fail(oldest, GW_EAGAIN, "too many that do not log in");
-}
-
 /* ---- from its begin to the login ---- */
 
 static void on_deadline(struct gw_timer *timer)
@@ -94,9 +82,22 @@ void gw_connection_dial(struct gw_connection *connection,
     start_deadline(connection);
 }
 
+static void make_room(struct gw_connections *connections)
+{
+    struct gw_connection *oldest = NULL;
+    if (connections->strangers < connections->logins_max)
+        return;
+    for (struct gw_connection *one = connections->newest; one; one = one->next)
+        if (one->listener && one->state == GW_CONNECTION_GREETING)
+            oldest = one;
+    if (oldest)
+        gw_connection_fail(oldest, GW_EAGAIN, "too many that do not log in");
+}
+
 void gw_connection_accept(struct gw_connection *connection,
                           struct gw_listener *listener)
 {
+    make_room(connection->of);
     connection->listener = listener;
     connection->state = GW_CONNECTION_GREETING;
     connection->of->strangers++;

@@ -77,10 +77,6 @@ void gw_connections_open(struct gw_connections *connections,
 /* Drops every link that is left. */
 void gw_connections_close(struct gw_connections *connections);
 
-/* Before a link is accepted: if all places are taken the oldest stranger fails.
- */
-void gw_connections_make_room(struct gw_connections *connections);
-
 /* Enters a new, zeroed link into the list; then exactly one of dial and accept
    follows, which starts the deadline, unless it is dropped. */
 void gw_connection_begin(struct gw_connection *connection,
@@ -91,6 +87,7 @@ void gw_connection_dial(struct gw_connection *connection,
                         const struct gw_link_handler *handler,
                         void *owner,
                         struct gw_windows *windows);
+/* If all places are taken the oldest stranger fails. */
 void gw_connection_accept(struct gw_connection *connection,
                           struct gw_listener *listener);
 

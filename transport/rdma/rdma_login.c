@@ -389,7 +389,6 @@ static void accept_request(struct gw_rdma_listener *listener,
     uint8_t ours[8];
     gw_put_u32(ours, PRIVATE_MAGIC);
     gw_put_u32(ours + 4, GW_RDMA_VERSION);
-    gw_connections_make_room(&rdma->connections);
     struct gw_rdma_link *link = NULL;
     int is_one = greeting->n == sizeof greeting->bytes &&
                  memcmp(greeting->bytes, ours, sizeof ours) == 0 &&

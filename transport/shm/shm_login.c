@@ -160,7 +160,6 @@ void gw_shm_accept(struct gw_socket_listener *listener, int fd)
         close(fd);
         return;
     }
-    gw_connections_make_room(&shm->connections);
     struct gw_shm_link *link = gw_shm_link_new(shm);
     if (!link) {
         gw_listener_starves(&listener->base, "no memory for a link");

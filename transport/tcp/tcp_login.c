@@ -259,7 +259,6 @@ void gw_tcp_accept(struct gw_socket_listener *listener, int fd)
         refuse_user(tcp, fd);
         return;
     }
-    gw_connections_make_room(&tcp->connections);
     struct gw_tcp_link *link = gw_tcp_link_new(tcp);
     if (!link) {
         gw_listener_starves(&listener->base, "no memory for a link");
