@@ -10,8 +10,8 @@
 
 struct gw_heap_node {
     struct gw_heap_node *child, *next;
-    struct gw_heap_node
-        *back; /* parent of a first child, else sibling before */
+    /* parent of a first child, else sibling before */
+    struct gw_heap_node *back;
 };
 
 struct gw_heap {

@@ -106,8 +106,8 @@ struct gw_loop {
     struct gw_pulse *pulses;
     struct gw_disk *disk;
     struct gw_log *log; /* may be NULL */
-    struct gw_metrics
-        *metrics; /* counters for everything on the loop; may be NULL */
+    /* counters for everything on the loop; may be NULL */
+    struct gw_metrics *metrics;
 };
 
 /* A loop on libuv and real time. GW_ENOMEM, GW_EIO. Free with gw_loop_close. */

@@ -274,11 +274,10 @@ const struct gw_transport_ops *gw_transport_find(const char *name,
 /* The transports of a member: to the coordinator, and for tensors. */
 struct gw_ways {
     const struct gw_transport_ops *control;
-    const struct gw_transport_ops
-        *data[GW_WAYS_MAX + 1]; /* best first; ended by NULL */
-    const struct gw_transport_ops
-        *node; /* between workers of one host that import each other's windows;
-                  NULL: none */
+    /* best first; ended by NULL */
+    const struct gw_transport_ops *data[GW_WAYS_MAX + 1];
+    /* between workers of one host, which import windows; NULL: none */
+    const struct gw_transport_ops *node;
 };
 
 /*

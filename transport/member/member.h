@@ -76,8 +76,8 @@ struct gw_peer {
                                       after its next link */
     char name[GW_PEER_NAME_MAX];   /* "worker 3 (host)", for people */
     char address[GW_ADDRESSES_MAX];
-    struct gw_peer_route
-        *route; /* [routes], of a peer that we dial; best first */
+    /* [routes], of a peer that we dial; best first */
+    struct gw_peer_route *route;
     unsigned routes;
     /* private to the members */
     struct gw_peer *next, **back;
@@ -86,8 +86,8 @@ struct gw_peer {
     int opener, was_up, closed, rests;
     uint32_t clock;    /* as its heartbeats say */
     uint64_t since_us; /* opener: when dialling began */
-    uint64_t
-        stuck_us; /* opener: time since which a link is down; 0: all are up */
+    /* opener: time since which a link is down; 0: all are up */
+    uint64_t stuck_us;
     struct gw_peer_dial *dial; /* its failed dials; NULL: none */
 };
 
@@ -169,8 +169,8 @@ struct gw_member_options {
     uint64_t incarnation;           /* 0: random */
     const struct gw_secret *secret; /* NULL: random */
     uint64_t job;                   /* 0: not known yet */
-    uint64_t heartbeat_us, silence_us, join_us,
-        starves_us; /* 0: the defaults */
+    /* 0: the defaults */
+    uint64_t heartbeat_us, silence_us, join_us, starves_us;
     int quiet; /* pauses of this process are logged by another of its members */
     const struct gw_member_handler *handler;
     void *owner;

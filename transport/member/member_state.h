@@ -33,9 +33,9 @@ struct gw_member_route {
 
 struct gw_member {
     struct gw_loop *loop;
-    struct gw_transport
-        *transport; /* to the coordinator; if tensors use the same transport
-                       from another interface, that is a route too */
+    /* to the coordinator; if tensors use the same transport from another
+       interface, that is a route too */
+    struct gw_transport *transport;
     struct gw_member_route route[GW_WAYS_MAX]; /* [routes], the best first */
     unsigned routes;
     char address[GW_ADDRESSES_MAX];
@@ -56,14 +56,14 @@ struct gw_member {
     struct gw_pulse pulse;
     uint64_t ticked_us, pulsed_us;
     uint64_t paused_us; /* time when a late tick was noticed */
-    uint64_t stood_us,
-        stood_at_us; /* length of the last pause of the whole process, and the
-                        time when it was noticed */
+    /* length of the last pause of the whole process, and the time when it was
+       noticed */
+    uint64_t stood_us, stood_at_us;
     /* limits of log lines about proved peers, and about strangers,
        which anybody can provoke */
     struct gw_log_limit known, strangers;
-    uint64_t starves_since_us,
-        starved_us; /* 0: it does not; time of the last failure */
+    /* 0: it does not; time of the last failure */
+    uint64_t starves_since_us, starved_us;
     int starves_told;
     struct gw_control_arena encode, decode;
 };

@@ -122,8 +122,8 @@ struct gw_rdma_device {
     struct gw_rdma *rdma;
     struct gw_rdma_device *next;
     struct ibv_device *device;
-    struct rdma_cm_id
-        *anchor; /* keeps librdmacm's context of the device open */
+    /* keeps librdmacm's context of the device open */
+    struct rdma_cm_id *anchor;
     struct ibv_context *verbs;
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
@@ -239,8 +239,8 @@ struct gw_rdma_link {
     struct gw_work resolve;
     int resolving;
     struct gw_rdma_link *later; /* in the list of queue pairs to destroy */
-    struct gw_rdma_domain
-        *left; /* the domain that the queue pair is still in */
+    /* the domain that the queue pair is still in */
+    struct gw_rdma_domain *left;
     struct gw_places *found;
     size_t trying;
     struct gw_error error;
@@ -278,8 +278,8 @@ struct gw_rdma {
     struct gw_rdma_device *devices;
     struct gw_connections connections;
     struct gw_rdma_link *dirty, *closed;
-    struct gw_rdma_link *to_end,
-        *ending; /* lists of queue pairs to destroy; `ending` is the thread's */
+    /* lists of queue pairs to destroy; `ending` is the thread's */
+    struct gw_rdma_link *to_end, *ending;
     struct gw_work ends;
     struct gw_rdma_link *bucket[GW_RDMA_BUCKETS];
     uint32_t serial;

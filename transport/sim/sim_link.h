@@ -28,8 +28,8 @@ struct gw_sim_link {
 
     /* fields that every outgoing frame uses */
     _Alignas(GW_CACHE_LINE) struct gw_sim_process *process;
-    struct gw_sim_link
-        *peer; /* NULL: none yet, or it has been sent the last word */
+    /* NULL: none yet, or it has been sent the last word */
+    struct gw_sim_link *peer;
     struct gw_sim_host *there; /* where the peer is, or was */
     struct gw_send *leaving;
     int closed;

@@ -85,8 +85,8 @@ struct gw_tcp_link {
     int poll_open, events;
     struct gw_tcp_link *next_dirty;
     int dirty;
-    struct gw_tcp_link
-        *next_late; /* in the list of links that wait for a turn */
+    /* in the list of links that wait for a turn */
+    struct gw_tcp_link *next_late;
     int late;
 
     /* login */
@@ -99,8 +99,8 @@ struct gw_tcp_link {
     struct gw_places *found;
     size_t trying; /* index in `found` */
     int number;    /* errno of the previous address */
-    struct gw_place
-        from; /* opener: own address of the last attempt; bytes 0: unknown */
+    /* opener: own address of the last attempt; bytes 0: unknown */
+    struct gw_place from;
     struct gw_error error;
 
     struct gw_tcp_in in;
@@ -120,9 +120,9 @@ struct gw_tcp {
     uv_check_t after_poll;
     struct gw_connections connections;
     struct gw_tcp_link *dirty;
-    struct gw_tcp_link *late,
-        **late_last; /* links that wait for a turn, oldest first */
-    int took_turn;   /* a link had a turn, in the current turn of the loop */
+    /* links that wait for a turn, oldest first */
+    struct gw_tcp_link *late, **late_last;
+    int took_turn; /* a link had a turn, in the current turn of the loop */
     struct gw_task flush; /* of the links that are still dirty */
     struct gw_listener *listeners;
     unsigned handles;         /* open libuv handles that point here */

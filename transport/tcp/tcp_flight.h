@@ -24,8 +24,8 @@
 
 struct gw_tcp_flight {
     size_t most_bytes; /* largest possible bound, as far as is known; 0: none */
-    size_t
-        kernel_bytes; /* largest size that the kernel grants without a bound */
+    /* largest size that the kernel grants without a bound */
+    size_t kernel_bytes;
     size_t bound_bytes;                     /* 0: it is the kernel's */
     int near;                               /* its line is known to be near */
     char saved_control[GW_TCP_CONTROL_MAX]; /* the congestion control that was
