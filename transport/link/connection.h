@@ -40,8 +40,7 @@ struct gw_connection_ops {
      */
     void (*detach)(struct gw_link *link);
 
-    /* Its owner knows of its end: frees it, now or when nothing refers to it.
-     */
+    /* Its owner knows of its end: frees it, once nothing refers to it. */
     void (*release)(struct gw_link *link);
 };
 

@@ -90,8 +90,7 @@ struct gw_disk_ops {
                              const char *from,
                              const char *to,
                              struct gw_error *error);
-    /* Removes a file, a link or an empty directory; GW_ENOENT: it is not there.
-     */
+    /* Removes a file, a link or an empty directory; GW_ENOENT: none there. */
     enum gw_status (*remove)(struct gw_disk *disk,
                              const char *path,
                              struct gw_error *error);

@@ -12,8 +12,7 @@
 
 #include "transport/link/disk_place.h"
 
-/* Maximum bytes of one read or write, so that signals are handled in between.
- */
+/* Limit of one read or write, so that signals are handled in between. */
 #define PIECE_BYTES ((size_t)8 << 20)
 
 struct gw_file {
@@ -85,8 +84,7 @@ static int open_new(const struct gw_disk_place *at, mode_t mode)
                   O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 }
 
-/* Opens without waiting for the other side of a FIFO; EINVAL if it is no file.
- */
+/* Opens without waiting for the writer of a FIFO; EINVAL if it is no file. */
 static int open_to_read(const struct gw_disk_place *at)
 {
     struct stat info;

@@ -86,8 +86,7 @@ static uint64_t reached_in(const char *root, char *group)
     }
 }
 
-/* Finds the cgroup that counts for this process: "8:pids:/a/b", or "0::/a/b".
- */
+/* Finds the cgroup that limits this process: "8:pids:/a/b", or "0::/a/b". */
 static uint64_t reached_of_container(void)
 {
     char line[PATH_BYTES];

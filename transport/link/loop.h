@@ -91,8 +91,7 @@ struct gw_loop_ops {
 
 /* A sender of heartbeats during long turns. Owned by the caller. */
 struct gw_pulse {
-    /* Runs within any callback of the loop: may send, and may call no handler.
-     */
+    /* Runs within any callback of the loop: may send, but call no handler. */
     void (*beat)(struct gw_pulse *pulse, uint64_t now_us);
     /* the loop's */
     struct gw_pulse *next;

@@ -52,8 +52,7 @@ static void timers_changed(struct gw_loop *loop)
     uint64_t due = gw_loop_next_due(loop);
     if (due >= self->timer_due_us)
         return;
-    /* libuv's time is that of its wake-up, on the same clock, and must stay so
-     */
+    /* uv_now is the time of the wake-up, on the same clock, and must stay so */
     uint64_t due_ms = (due + 999) / 1000, woke_ms = uv_now(&self->uv);
     uint64_t delay_ms = due_ms > woke_ms ? due_ms - woke_ms : 0;
     self->timer_due_us = due;

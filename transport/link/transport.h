@@ -362,8 +362,7 @@ enum gw_status gw_transport_takes_host(struct gw_transport *transport,
                                        char *why,
                                        size_t why_bytes);
 
-/* For transports: a listener's place in a list, newest first, and its address.
- */
+/* For transports: a list of listeners, newest first; a listener's address. */
 void gw_listener_enter(struct gw_listener **list, struct gw_listener *listener);
 void gw_listener_leave(struct gw_listener *listener);
 const char *gw_listener_address(const struct gw_listener *listener);

@@ -35,8 +35,7 @@ struct gw_window_watch {
     struct gw_window_watch *next; /* the table's */
 };
 
-/* `closed` is called before a window closes, while its memory is still there.
- */
+/* `closed` is called before a window closes, while its memory is there. */
 void gw_windows_watch(struct gw_windows *windows,
                       struct gw_window_watch *watch);
 void gw_windows_unwatch(struct gw_windows *windows,

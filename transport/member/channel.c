@@ -7,8 +7,7 @@
 
 #define RECORD_ALIGN 16
 
-/* The peer is sent an acknowledgement after this many messages at the latest.
- */
+/* The peer gets an acknowledgement after this many messages at the latest. */
 #define MESSAGES_UNTOLD 8
 
 /* A channel with more messages than this is used now and then: the ring is

@@ -16,8 +16,7 @@
 /* A peer sends several heartbeats in the tolerated silence. */
 #define BEATS_PER_SILENCE 5
 
-/* A tick that is later by so many ticks means a pause; a turn may be as long.
- */
+/* A tick late by so many ticks means a pause; a turn may be as long. */
 #define LATE_TICKS 3
 
 /* Shorter pauses are usual on a busy host, and not logged. */

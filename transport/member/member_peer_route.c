@@ -15,8 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The transport that every member speaks: to the coordinator, or for tensors.
- */
+/* The transport of every member: to the coordinator, or for tensors. */
 static struct gw_transport *common_transport(const struct gw_peer *peer)
 {
     const struct gw_member *member = peer->member;

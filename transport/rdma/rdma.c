@@ -82,8 +82,7 @@ static void take_back(struct gw_transport *transport, void *base)
 
 /* ---- links ---- */
 
-/* Frees the link's state on its device: nothing can write through it any more.
- */
+/* Frees the link's state on its device: nothing can write through it then. */
 static void free_device_side(struct gw_rdma_link *link)
 {
     gw_rdma_end(link);

@@ -383,8 +383,7 @@ enum gw_status gw_rdma_domain_get(struct gw_rdma_device *device,
                                   struct gw_error *error);
 void gw_rdma_domain_put(struct gw_rdma_link *link);
 
-/* The peer has logged in with these windows. 0: the domain is another peer's.
- */
+/* The peer has logged in with these windows. 0: it is another's domain. */
 int gw_rdma_domain_bind(struct gw_rdma_domain *domain,
                         struct gw_windows *windows);
 
@@ -432,8 +431,7 @@ void gw_rdma_refuse_device_memory(struct gw_rdma_link *link, const char *why);
 /* ---- rdma_host.c ---- */
 
 enum gw_status gw_rdma_probe(char *why, size_t why_bytes);
-/* Explains why librdmacm could not be opened, by errno, and how to change that.
- */
+/* Explains by errno why librdmacm could not be opened, and the remedy. */
 void gw_rdma_explain_closed(char *why, size_t why_bytes);
 enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error);
 enum gw_status gw_rdma_takes(struct gw_transport *transport,

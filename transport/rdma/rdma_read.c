@@ -43,8 +43,7 @@ enum gw_status gw_rdma_read_open(struct gw_rdma_link *link)
     return post(link, all, GW_RDMA_RECEIVES) == 0 ? GW_OK : GW_EIO;
 }
 
-/* Gives a slot that was read back. The peer may use it once it is posted again.
- */
+/* Gives a read slot back. The peer may use it once it is posted again. */
 static void spend(struct gw_rdma_link *link, uint32_t slot, int counts)
 {
     struct gw_rdma_in *in = &link->in;

@@ -292,8 +292,7 @@ void gw_shm_got_reply(struct gw_shm_link *link, const uint8_t *bytes, size_t n);
 
 /* ---- shm_memory.c ---- */
 
-/* Makes the area of an opener's link: returns a descriptor for the peer, or -1.
- */
+/* Makes the area of an opener's link; returns a descriptor of it, or -1. */
 int gw_shm_area_make(struct gw_shm_link *link);
 /* Maps the area that a peer has sent. GW_EPROTO: it is not sealed, or too
    small. GW_ENOMEM: it cannot be mapped. */

@@ -1,5 +1,4 @@
-/* Windows that a peer may read in place: exporting ours, importing the peer's.
- */
+/* Windows that are read in place: exporting ours, importing the peer's. */
 #include "config.h"
 
 #include "transport/shm/shm.h"

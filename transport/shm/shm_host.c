@@ -32,8 +32,7 @@ static const char socket_prefix[] = "gradweir.";
 static const char name_letters[] = "0123456789abcdefghijklmnopqrstuvwxyz"
                                    "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
 
-/* The first digits of the boot's id, without its dashes. 0, or -1 with errno.
- */
+/* Reads the boot id's first digits, without dashes. 0, or -1 with errno. */
 static int read_boot(char boot[BOOT_DIGITS + 1])
 {
     char text[64] = "";

@@ -95,8 +95,7 @@ static void on_again(struct gw_timer *timer)
     connect_to(timer->owner);
 }
 
-/* Connecting takes no time, but its result must not come from within the dial.
- */
+/* Connecting takes no time, but must not fail from within the dial. */
 void gw_shm_dial(struct gw_shm_link *link)
 {
     link->again.fire = on_again;

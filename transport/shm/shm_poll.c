@@ -84,8 +84,7 @@ static int poll_shm(struct gw_poller *poller, uint64_t now_us)
         say_asleep(shm, 0);
     poller->waits = shm->connections.newest != NULL;
     poller->busy = shm->busy && poller->waits;
-    /* between vain polls other threads get the processor, if they wait for it
-     */
+    /* between vain polls other threads may have the processor */
     if (!did && shm->in_vain && poller->waits)
         sched_yield();
     shm->in_vain = !did;

@@ -260,8 +260,7 @@ static size_t write_directly(struct gw_shm_link *link)
     return n;
 }
 
-/* Puts the next piece into the ring; returns how many bytes, header included.
- */
+/* Puts the next piece into the ring; returns its bytes, header included. */
 static size_t write_piece(struct gw_shm_link *link)
 {
     struct gw_shm_out *out = &link->out;

@@ -32,8 +32,7 @@ struct gw_sim_options {
     unsigned threads;    /* see gw_sim_run; more than 64 are 64 */
 };
 
-/* GW_ENOMEM. Free it with gw_sim_destroy, when no process is left (asserted).
- */
+/* GW_ENOMEM. Free it with gw_sim_destroy, without processes (asserted). */
 enum gw_status gw_sim_create(const struct gw_sim_options *options,
                              struct gw_sim **sim_p,
                              struct gw_error *error);

@@ -134,8 +134,7 @@ static struct name *name_make(struct gw_sim_disk *disk, const char *path)
     return one;
 }
 
-/* The name inside directory `dir`, or NULL if the path is not directly in it.
- */
+/* The name inside directory `dir`, or NULL if the path is not right in it. */
 static const char *name_in(const char *dir, const char *path)
 {
     size_t n = strlen(dir);

@@ -70,8 +70,7 @@ static double wire_bytes(const struct gw_frame *frame)
     return (double)(GW_FRAME_BYTES + frame->length);
 }
 
-/* Takes the next send; the line is busy until it has left. Returns its bytes.
- */
+/* Takes the next send, which keeps the line busy. Returns its bytes. */
 static double begin_send(struct gw_sim_link *end, double rate)
 {
     end->leaving = gw_link_next(&end->base);

@@ -10,8 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Distance of prefetching, so that the end's memory is there when it is needed.
- */
+/* Distance of prefetching, so that the end's memory is there in time. */
 #define AHEAD 8
 
 static void enter_note(struct gw_sim_note *note)

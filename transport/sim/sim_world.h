@@ -139,8 +139,7 @@ struct gw_sim_note {
     struct gw_sim_host *to;
 };
 
-/* Frames and notes from hosts of one region to hosts of another, of one window.
- */
+/* Frames and notes of one window, from hosts of one region to another's. */
 struct gw_sim_mail {
     struct gw_sim_letter {
         struct gw_sim_link *to;

@@ -43,8 +43,7 @@
 
 struct gw_tcp;
 
-/* The file of a listening local socket: removed only if it is still the same.
- */
+/* The file of a listening local socket: removed only if it is the same. */
 struct gw_tcp_file {
     dev_t device;
     ino_t inode;

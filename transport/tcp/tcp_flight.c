@@ -109,8 +109,7 @@ static void note_control(struct gw_tcp_flight *flight, int fd)
 
 /* ---- setting the bound ---- */
 
-/* After minutes the kernel forgets the round trip of a line that is full now.
- */
+/* After minutes the kernel forgets the round trip of a line that is full. */
 static int is_near(struct gw_tcp_flight *flight, int fd)
 {
     struct tcp_info info = {.tcpi_min_rtt = UINT32_MAX};

@@ -49,8 +49,7 @@ enum gw_status gw_tcp_local_place(const char *address,
     return GW_OK;
 }
 
-/* Opens and locks the directory of `path`; closing it unlocks. -1 with errno.
- */
+/* Opens and locks the directory of `path`; a close unlocks it. -1: errno. */
 static int lock_directory(const char *path)
 {
     char name[sizeof((struct sockaddr_un *)0)->sun_path];

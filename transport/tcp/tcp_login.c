@@ -204,8 +204,7 @@ static void got_hello(struct gw_tcp_link *link)
                       link->greeting, &reply);
     if (status == GW_OK || reply.reason[0]) {
         gw_reply_encode(&reply, bytes);
-        /* a socket that does not take it is broken: the first read reports that
-         */
+        /* a socket that does not take it is broken: the next read fails */
         ssize_t sent = send(link->fd, bytes, sizeof bytes, MSG_NOSIGNAL);
         (void)sent;
     }
