@@ -339,6 +339,15 @@ static inline uint64_t gw_rdma_first_offset(const void *base)
     return (uint64_t)(uintptr_t)base & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
+/* Non-zero for memory that this process's code must not touch. */
+static inline int gw_rdma_is_device_memory(const struct gw_rdma *rdma,
+                                           const void *at)
+{
+    const struct gw_memory *of =
+        rdma->device_ranges > 0 ? gw_lent_at(rdma->lent, at, 1) : NULL;
+    return of && !gw_memory_is_host_accessible(of->kind);
+}
+
 /* ---- rdma_complete.c ---- */
 
 /* Handles a batch of completions of a device; returns how many. */
@@ -419,9 +428,6 @@ void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error);
 
 /* A request of the link has failed: fails the link with the reason. */
 void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status);
-
-/* Non-zero for memory that this process's code must not touch. */
-int gw_rdma_is_device_memory(const struct gw_rdma *rdma, const void *at);
 
 /* A device that had agreed to take a GPU's memory fails with it: nothing is
    sent from such memory any more, and the link fails. Over the next link the

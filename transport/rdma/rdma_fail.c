@@ -24,13 +24,6 @@ void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error)
             (bytes >> 20) + 1, strerror(number));
 }
 
-int gw_rdma_is_device_memory(const struct gw_rdma *rdma, const void *at)
-{
-    const struct gw_memory *of =
-        rdma->device_ranges > 0 ? gw_lent_at(rdma->lent, at, 1) : NULL;
-    return of && !gw_memory_is_host_accessible(of->kind);
-}
-
 void gw_rdma_refuse_device_memory(struct gw_rdma_link *link, const char *why)
 {
     struct gw_rdma_reach *reach = &link->rdma->reach;
