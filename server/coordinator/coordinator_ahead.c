@@ -1,12 +1,12 @@
 /*
- * Reports that are ahead of the decisions. They come over different
- * connections, and a worker may tell of a step, with its score and under its
- * policy, before shard 0's word of either is here: such a report waits (DESIGN
- * 5.6), so that what is told of a step is whole.
+ * Reports that are ahead of the decisions. The two come over different
+ * connections, and a worker may report a step, with its score and under its
+ * policy, before shard 0's word of either is here: the report waits, so that
+ * a step is told whole.
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +15,16 @@
    decisions which nobody made holds no more than these. */
 #define AHEAD_MAX 4096
 
-struct gw_ahead {
-    struct gw_roster *who;
+struct ahead {
+    struct gw_seat *who;
     struct gw_report report; /* its arrays are these: */
     uint64_t counters[GW_METRICS], staleness[GW_STALENESS_BUCKETS];
-    struct gw_ahead *next;
+    struct ahead *next;
+};
+
+struct gw_ahead {
+    struct ahead *first, **end;
+    size_t n;
 };
 
 static uint32_t
@@ -31,46 +36,49 @@ copy(uint64_t *to, uint32_t room, const uint64_t *from, uint32_t n)
     return n;
 }
 
-/* Non-zero where its sender knew of a decision that may yet come. */
+/* Non-zero where its sender knew a decision that may yet come. */
 static int is_ahead(const struct gw_coordinator *self,
                     const struct gw_report *report)
 {
-    return report->decision > self->decided && self->phase < GW_PHASE_ENDING;
+    return report->decision > gw_decided_number(self) &&
+           self->phase < GW_PHASE_ENDING;
 }
 
-static void append(struct gw_coordinator *self, struct gw_ahead *one)
+static void append(struct gw_ahead *ahead, struct ahead *one)
 {
     one->next = NULL;
-    *self->ahead_end = one;
-    self->ahead_end = &one->next;
-    self->ahead_n++;
+    *ahead->end = one;
+    ahead->end = &one->next;
+    ahead->n++;
 }
 
-static struct gw_ahead *take_all(struct gw_coordinator *self)
+static struct ahead *take_all(struct gw_ahead *ahead)
 {
-    struct gw_ahead *first = self->ahead;
-    gw_ahead_open(self);
+    struct ahead *first = ahead->first;
+    ahead->first = NULL;
+    ahead->end = &ahead->first;
+    ahead->n = 0;
     return first;
 }
 
-/* All that may go, and `least` of the oldest whether they may or not. */
+/* Acts on all that need not wait, and on `least` of the oldest in any case. */
 static void recheck(struct gw_coordinator *self, size_t least)
 {
-    struct gw_ahead *next, *one = take_all(self);
+    struct ahead *next, *one = take_all(self->ahead);
     for (; one; one = next) {
         next = one->next;
         if (least == 0 && is_ahead(self, &one->report)) {
-            append(self, one);
+            append(self->ahead, one);
             continue;
         }
         least -= least > 0;
-        gw_coordinator_report_act(self, one->who, &one->report);
+        self->up->report(self, one->who, &one->report);
         free(one);
     }
 }
 
 void gw_coordinator_reported(struct gw_coordinator *self,
-                             struct gw_roster *who,
+                             struct gw_seat *who,
                              const struct gw_report *report)
 {
     if (report->correct > report->samples || report->loss < 0) {
@@ -79,10 +87,9 @@ void gw_coordinator_reported(struct gw_coordinator *self,
                        "than there is");
         return;
     }
-    struct gw_ahead *one =
-        is_ahead(self, report) ? calloc(1, sizeof *one) : NULL;
+    struct ahead *one = is_ahead(self, report) ? calloc(1, sizeof *one) : NULL;
     if (!one) { /* without memory it is better told early than not */
-        gw_coordinator_report_act(self, who, report);
+        self->up->report(self, who, report);
         return;
     }
     one->who = who;
@@ -93,9 +100,9 @@ void gw_coordinator_reported(struct gw_coordinator *self,
     one->report.staleness = one->staleness;
     one->report.staleness_n = copy(one->staleness, GW_STALENESS_BUCKETS,
                                    report->staleness, report->staleness_n);
-    append(self, one);
-    if (self->ahead_n > AHEAD_MAX)
-        recheck(self, self->ahead_n / 2);
+    append(self->ahead, one);
+    if (self->ahead->n > AHEAD_MAX)
+        recheck(self, self->ahead->n / 2);
 }
 
 void gw_ahead_recheck(struct gw_coordinator *self)
@@ -103,18 +110,29 @@ void gw_ahead_recheck(struct gw_coordinator *self)
     recheck(self, 0);
 }
 
-void gw_ahead_open(struct gw_coordinator *self)
+int gw_ahead_is_empty(const struct gw_coordinator *self)
 {
-    self->ahead = NULL;
-    self->ahead_end = &self->ahead;
-    self->ahead_n = 0;
+    return self->ahead->n == 0;
+}
+
+enum gw_status gw_ahead_open(struct gw_coordinator *self,
+                             struct gw_error *error)
+{
+    self->ahead = calloc(1, sizeof *self->ahead);
+    if (!self->ahead)
+        return gw_fail(error, GW_ENOMEM, "no memory for reports");
+    take_all(self->ahead);
+    return GW_OK;
 }
 
 void gw_ahead_close(struct gw_coordinator *self)
 {
-    struct gw_ahead *next, *one = take_all(self);
-    for (; one; one = next) {
+    if (!self->ahead)
+        return;
+    for (struct ahead *next, *one = take_all(self->ahead); one; one = next) {
         next = one->next;
         free(one);
     }
+    free(self->ahead);
+    self->ahead = NULL;
 }

@@ -6,10 +6,13 @@
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_end.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "server/coordinator/coordinator_keep.h"
+#include "server/coordinator/coordinator_run.h"
 
 /* Decided by shard 0, so the job must be running, and not to its end. */
 static enum gw_status check_running(const struct gw_coordinator *self,
@@ -19,21 +22,22 @@ static enum gw_status check_running(const struct gw_coordinator *self,
         return gw_fail(error, GW_EREFUSED,
                        "the job has not begun yet; gradweir ctl status says "
                        "whom it waits for");
-    if (self->phase > GW_PHASE_RUNNING || self->end_decided ||
-        self->is_stopping)
+    if (self->phase > GW_PHASE_RUNNING || gw_decided_has_end(self) ||
+        gw_stop_is_asked(self, NULL))
         return gw_fail(error, GW_EREFUSED,
                        "the job is ending, at step %" PRIu64,
                        gw_coordinator_step(self));
     return GW_OK;
 }
 
-/* And nothing else is to follow. */
+/* The word is in force, and nothing else is to follow. */
 static int is_held(const struct gw_coordinator *self,
                    const struct gw_policy_word *word)
 {
     int last;
-    const struct gw_policy_word *held = gw_coordinator_word(self, &last);
-    return last && !self->asked && word->kind == held->kind &&
+    const struct gw_policy_word *held =
+        gw_regimes_word(self, gw_coordinator_step(self), &last);
+    return last && !gw_regimes_is_asked(self) && word->kind == held->kind &&
            word->n == held->n;
 }
 
@@ -45,8 +49,7 @@ static void pass_on(struct gw_coordinator *self,
     const struct gw_message message = {
         .kind = GW_MESSAGE_REQUEST,
         .request = {.kind = (uint8_t)kind, .text = text}};
-    gw_coordinator_tell(self, gw_roster_find(self, GW_ROLE_SERVER, 0)->peer,
-                        &message);
+    gw_coordinator_tell(self, gw_roster_leader(self)->peer, &message);
 }
 
 static enum gw_status ask_policy(struct gw_coordinator *self,
@@ -72,8 +75,7 @@ static enum gw_status ask_policy(struct gw_coordinator *self,
         return GW_OK;
     }
     gw_inner_expect(self, &word);
-    self->asked = 1;
-    self->asked_word = word;
+    gw_regimes_ask(self, &word);
     pass_on(self, GW_REQUEST_POLICY, shown);
     snprintf(answer, room,
              "switching to %s: it holds from the next step where all workers "

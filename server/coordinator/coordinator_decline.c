@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_members.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,20 @@
 /* Lines for people, which strangers can provoke. */
 #define NOTES_PER_SECOND 8
 
-struct gw_decline {
+struct decline {
     uint8_t role;
     uint64_t machine;
+};
+
+struct gw_declines {
+    uint64_t at_us;   /* when one last did, or joined in place of another; 0:
+                         there is none in whose place nobody has joined */
+    uint64_t machine; /* of the last one, */
+    uint32_t pid;
+    char text[400];       /* its name, and why */
+    struct decline *list; /* in whose place nobody has joined */
+    size_t n;
+    struct gw_log_limit limit;
 };
 
 static size_t places(const struct gw_coordinator *self)
@@ -37,77 +48,76 @@ int gw_decline_is_of(const struct gw_peer *peer)
 }
 
 /* Without memory, or where more came than are missing, it is not counted. */
-static void count(struct gw_declined *declined,
+static void count(struct gw_declines *declines,
                   size_t room,
                   const struct gw_peer *peer,
                   const struct gw_join *join)
 {
-    if (!declined->list)
-        declined->list = calloc(room, sizeof *declined->list);
-    if (declined->list && declined->n < room)
-        declined->list[declined->n++] =
-            (struct gw_decline){.role = peer->role, .machine = join->machine};
+    if (!declines->list)
+        declines->list = calloc(room, sizeof *declines->list);
+    if (declines->list && declines->n < room)
+        declines->list[declines->n++] =
+            (struct decline){.role = peer->role, .machine = join->machine};
 }
 
 /* In the log where there are too many: that says how many it leaves out. */
 static void tell(struct gw_coordinator *self, uint64_t now)
 {
-    struct gw_declined *declined = &self->declined;
-    declined->limit.per_second = NOTES_PER_SECOND;
-    if (gw_log_limit_take(&declined->limit, now))
-        gw_coordinator_note(self, "%s", declined->text);
+    struct gw_declines *declines = self->declines;
+    if (gw_log_limit_take(&declines->limit, now))
+        gw_coordinator_note(self, "%s", declines->text);
     else
         gw_log_limited(self->log, &self->limit, GW_LOG_WARN, "%s",
-                       declined->text);
+                       declines->text);
 }
 
 void gw_decline(struct gw_coordinator *self,
                 struct gw_peer *peer,
                 const struct gw_join *join)
 {
-    struct gw_declined *declined = &self->declined;
+    struct gw_declines *declines = self->declines;
     char rank[16] = "";
     if (peer->role == GW_ROLE_WORKER && join->rank != GW_RANK_NONE)
         snprintf(rank, sizeof rank, " %u", join->rank);
-    declined->at_us = gw_loop_now(self->loop);
-    declined->machine = join->machine;
-    declined->pid = join->pid;
-    snprintf(declined->text, sizeof declined->text,
+    declines->at_us = gw_loop_now(self->loop);
+    declines->machine = join->machine;
+    declines->pid = join->pid;
+    snprintf(declines->text, sizeof declines->text,
              "%s%s (%.40s, pid %u) cannot join: %.300s",
              gw_role_name(peer->role), rank, join->host, join->pid,
              join->cannot);
-    gw_text_clean(declined->text);
-    count(declined, places(self), peer, join);
-    tell(self, declined->at_us);
+    gw_text_clean(declines->text);
+    count(declines, places(self), peer, join);
+    tell(self, declines->at_us);
     struct gw_message end = {
         .kind = GW_MESSAGE_END,
-        .end = {.status = GW_EREFUSED, .text = declined->text}};
+        .end = {.status = GW_EREFUSED, .text = declines->text}};
     peer->taken = close_told;
     gw_peer_tell(peer, &end);
 }
 
-void gw_decline_replaced(struct gw_coordinator *self,
-                         const struct gw_roster *who)
+void gw_decline_replaced(struct gw_coordinator *self, const struct gw_seat *who)
 {
-    struct gw_declined *declined = &self->declined;
+    struct gw_declines *declines = self->declines;
     size_t i = 0;
-    while (i < declined->n && (declined->list[i].role != who->role ||
-                               declined->list[i].machine != who->machine))
+    while (i < declines->n && (declines->list[i].role != who->role ||
+                               declines->list[i].machine != who->machine))
         i++;
     /* threads of a server are one that joins */
-    if (i < declined->n && who->thread == 0)
-        declined->list[i] = declined->list[--declined->n];
-    declined->at_us = declined->n > 0 ? gw_loop_now(self->loop) : 0;
+    if (i < declines->n && who->thread == 0)
+        declines->list[i] = declines->list[--declines->n];
+    declines->at_us = declines->n > 0 ? gw_loop_now(self->loop) : 0;
 }
 
 /* Whether those who are missing have all said that they cannot come. */
 static int have_all_declined(const struct gw_coordinator *self)
 {
-    const struct gw_declined *declined = &self->declined;
-    uint64_t workers = self->workers, servers = self->servers;
-    for (size_t i = 0; i < declined->n; i++) {
-        workers += declined->list[i].role == GW_ROLE_WORKER;
-        servers += declined->list[i].role == GW_ROLE_SERVER;
+    const struct gw_declines *declines = self->declines;
+    uint64_t workers = gw_roster_workers(self),
+             servers = gw_roster_servers(self);
+    for (size_t i = 0; i < declines->n; i++) {
+        workers += declines->list[i].role == GW_ROLE_WORKER;
+        servers += declines->list[i].role == GW_ROLE_SERVER;
     }
     return workers >= self->config->cluster.workers &&
            servers >= self->config->cluster.servers;
@@ -115,17 +125,42 @@ static int have_all_declined(const struct gw_coordinator *self)
 
 void gw_decline_judge(struct gw_coordinator *self, uint64_t now)
 {
-    const struct gw_declined *declined = &self->declined;
+    const struct gw_declines *declines = self->declines;
     double limit_us = self->config->cluster.step_deadline * 1e6;
-    if (self->phase != GW_PHASE_GATHERING || self->shards > 0 ||
-        !declined->at_us || (double)(now - declined->at_us) < limit_us)
+    if (self->phase != GW_PHASE_GATHERING || gw_roster_shards(self) > 0 ||
+        !declines->at_us || (double)(now - declines->at_us) < limit_us)
         return;
     /* one that has proved the secret is a member */
     if (self->options.secret || have_all_declined(self))
-        gw_coordinator_end(self, GW_EREFUSED, "%s", declined->text);
+        gw_coordinator_end(self, GW_EREFUSED, "%s", declines->text);
+}
+
+enum gw_status gw_decline_open(struct gw_coordinator *self,
+                               struct gw_error *error)
+{
+    self->declines = calloc(1, sizeof *self->declines);
+    if (!self->declines)
+        return gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
+    self->declines->limit.per_second = NOTES_PER_SECOND;
+    return GW_OK;
 }
 
 void gw_decline_close(struct gw_coordinator *self)
 {
-    free(self->declined.list);
+    if (!self->declines)
+        return;
+    free(self->declines->list);
+    free(self->declines);
+    self->declines = NULL;
+}
+
+const char *gw_decline_of_process(const struct gw_coordinator *self,
+                                  uint64_t machine,
+                                  uint32_t pid)
+{
+    const struct gw_declines *declines = self->declines;
+    return declines->at_us && declines->pid == pid &&
+                   declines->machine == machine
+               ? declines->text
+               : NULL;
 }

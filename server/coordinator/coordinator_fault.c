@@ -1,38 +1,24 @@
 /*
- * What is wrong with a decision of shard 0, as far as the coordinator can tell:
- * it is ahead of what workers report, or behind it, but it comes in order.
- * Whether a switch of policy fits is looked at where it is followed
- * (coordinator_switch.c). And what is wrong with a worker's report.
+ * Checks of shard 0's decisions, as far as the coordinator can tell: they run
+ * ahead of the workers' reports, or behind them, but they come in order.
+ * Whether a switch of policy fits is checked where it is followed
+ * (coordinator_switch.c). And checks of a worker's report.
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_members.h"
+#include "server/coordinator/coordinator_run.h"
 
 #include "proto/schedule.h"
-#include "server/policy/decision.h"
-
-/* Workers that exchange every so many steps go beyond the last one; and they
-   finish what they are at before they stand still. */
-#define BEYOND (2 * GW_POLICY_N_MAX)
-
-static uint64_t last_step(const struct gw_coordinator *self)
-{
-    uint64_t total = self->declare.total_steps, begin = self->state.clock;
-    return begin > total ? begin : total; /* it was made by a longer job */
-}
-
-int gw_coordinator_is_beyond(const struct gw_coordinator *self, uint64_t clock)
-{
-    return clock > last_step(self) + BEYOND;
-}
 
 static const char *fault_of_cut(const struct gw_coordinator *self,
                                 const struct gw_decision *decision)
 {
     struct gw_cut cut;
+    uint64_t before;
     if (gw_cut_read(decision, &cut) != GW_OK)
         return "the state in a cut makes no sense";
-    if (self->has_cut && decision->clock <= self->cut_clock)
+    if (gw_decided_cut(self, &before) && decision->clock <= before)
         return "a cut of a step that was cut before";
     return NULL;
 }
@@ -42,18 +28,18 @@ const char *gw_coordinator_fault(const struct gw_coordinator *self,
 {
     if (self->phase < GW_PHASE_STARTING)
         return "the job has not begun";
-    if (decision->number <= self->decided)
+    if (decision->number <= gw_decided_number(self))
         return "it has the number of one that was before";
     if (decision->clocks_n != 0 &&
         decision->clocks_n != self->config->cluster.workers)
         return "it has clocks of another number of workers";
-    if (gw_coordinator_is_beyond(self, decision->clock))
+    if (gw_steps_is_beyond(self, decision->clock))
         return "the job does not come to its step";
     switch (decision->kind) {
     case GW_DECIDE_CUT:
         return fault_of_cut(self, decision);
     case GW_DECIDE_END:
-        return self->end_decided ? "a second end" : NULL;
+        return gw_decided_has_end(self) ? "a second end" : NULL;
     case GW_DECIDE_STEP:
     case GW_DECIDE_TRUST:
     case GW_DECIDE_SCORE:
@@ -68,23 +54,24 @@ const char *gw_coordinator_fault(const struct gw_coordinator *self,
     }
 }
 
-/* Where each goes at its own pace one may take all steps, while the others
-   stand still, and tells of several at once. */
+/* Per push, one rank may take all steps while the others stand still, and
+   report several at once. */
 const char *gw_coordinator_report_fault(const struct gw_coordinator *self,
                                         const struct gw_report *report)
 {
-    const struct gw_course *course = &self->declare.course;
+    const struct gw_course *course = &gw_declaration(self)->course;
     uint64_t workers = self->config->cluster.workers;
-    int each = self->regime.each ||
-               gw_coordinator_regime_at(self, report->clock)->each;
+    int per_push =
+        gw_regimes_now(self)->each || gw_regimes_at(self, report->clock)->each;
     uint64_t most = gw_schedule_part_max(
         self->config, gw_schedule_step_max(self->config, course), workers);
     if (self->phase < GW_PHASE_STARTING)
         return "report of a step before the job has begun";
-    if (each ? report->clock / workers > last_step(self) + BEYOND
-             : gw_coordinator_is_beyond(self, report->clock))
+    if (per_push
+            ? report->clock / workers > gw_steps_last(self) + GW_STEPS_BEYOND
+            : gw_steps_is_beyond(self, report->clock))
         return "report of a step to which the job does not come";
-    if (__builtin_mul_overflow(most, each ? report->clock + 1 : 1, &most))
+    if (__builtin_mul_overflow(most, per_push ? report->clock + 1 : 1, &most))
         most = UINT64_MAX;
     return report->samples > most ? "report of more samples than it can have"
                                   : NULL;

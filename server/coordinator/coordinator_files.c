@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_keep.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -18,13 +18,13 @@
 #define WINDOW_BYTES ((uint64_t)4 << 20)
 #define PRIORITY     UINT32_MAX
 
-/* How long the simulator lets an access take. */
+/* The time of an access in the simulator. */
 #define ACCESS_MODEL_US 500
 
 /* The request of one member. */
 struct gw_served {
     struct gw_coordinator *self;
-    struct gw_roster *who;
+    struct gw_seat *who;
     uint8_t *memory; /* the window, and what is read */
     uint32_t window;
     struct gw_file_open request;
@@ -229,7 +229,7 @@ static void write_more(struct gw_served *served)
 }
 
 void gw_files_frame(struct gw_coordinator *self,
-                    struct gw_roster *who,
+                    struct gw_seat *who,
                     const struct gw_frame *frame)
 {
     struct gw_served *served = who->served;
@@ -254,7 +254,7 @@ void gw_files_frame(struct gw_coordinator *self,
 
 /* Nothing but what a checkpoint is made of is read or written. */
 static int is_allowed(struct gw_coordinator *self,
-                      const struct gw_roster *who,
+                      const struct gw_seat *who,
                       const struct gw_file_open *request)
 {
     if (request->write)
@@ -281,7 +281,7 @@ static void begin(struct gw_served *served)
 }
 
 static struct gw_served *served_of(struct gw_coordinator *self,
-                                   struct gw_roster *who)
+                                   struct gw_seat *who)
 {
     if (who->served)
         return who->served;
@@ -302,7 +302,7 @@ static struct gw_served *served_of(struct gw_coordinator *self,
 }
 
 void gw_files_open(struct gw_coordinator *self,
-                   struct gw_roster *who,
+                   struct gw_seat *who,
                    const struct gw_file_open *request)
 {
     struct gw_served *served = served_of(self, who);
@@ -329,7 +329,7 @@ void gw_files_open(struct gw_coordinator *self,
         turn_to_later(served);
 }
 
-void gw_files_close(struct gw_roster *who)
+static void close_served(struct gw_seat *who)
 {
     struct gw_served *served = who->served;
     if (!served)
@@ -340,4 +340,10 @@ void gw_files_close(struct gw_roster *who)
     free(served->memory);
     free(served);
     who->served = NULL;
+}
+
+void gw_files_close(struct gw_coordinator *self)
+{
+    for (struct gw_seat *one = gw_roster_first(self); one; one = one->next)
+        close_served(one);
 }

@@ -5,13 +5,40 @@
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_members.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/groups.h"
+
+struct gw_grouper {
+    uint32_t *sizes; /* of blocks of ranks, see start.groups */
+    int has_asked;   /* a worker has asked for a rank of its own choice */
+};
+
+enum gw_status gw_grouper_open(struct gw_coordinator *self,
+                               struct gw_error *error)
+{
+    self->grouper = calloc(1, sizeof *self->grouper);
+    return self->grouper ? GW_OK
+                         : gw_fail(error, GW_ENOMEM, "no memory for groups");
+}
+
+void gw_grouper_close(struct gw_coordinator *self)
+{
+    if (!self->grouper)
+        return;
+    free(self->grouper->sizes);
+    free(self->grouper);
+    self->grouper = NULL;
+}
+
+void gw_grouper_asked(struct gw_coordinator *self)
+{
+    self->grouper->has_asked = 1;
+}
 
 /* What place each worker that is here has; texts are below the pointers. NULL:
    no memory. */
@@ -35,7 +62,7 @@ static void cut_port(const char *address, char place[GW_ADDRESSES_MAX])
 }
 
 /* Whether a member can be met there, at one of its addresses. */
-static int is_at(const struct gw_roster *who, const char *place)
+static int is_at(const struct gw_seat *who, const char *place)
 {
     size_t n = strlen(place);
     const char *at = n > 0 ? strstr(who->address, place) : NULL;
@@ -47,8 +74,8 @@ static int is_at(const struct gw_roster *who, const char *place)
 /* Whether what a worker sends to a server leaves its host. Over tcp alone it
    does not where both are of one kernel and of one address: a network namespace
    is as good as a host. */
-static int is_elsewhere(const struct gw_roster *server,
-                        const struct gw_roster *worker)
+static int is_elsewhere(const struct gw_seat *server,
+                        const struct gw_seat *worker)
 {
     char place[GW_ADDRESSES_MAX], host[GW_ADDRESSES_MAX];
     cut_port(worker->address, place);
@@ -58,9 +85,10 @@ static int is_elsewhere(const struct gw_roster *server,
 }
 
 static int has_server_elsewhere(const struct gw_coordinator *self,
-                                const struct gw_roster *worker)
+                                const struct gw_seat *worker)
 {
-    for (const struct gw_roster *one = self->roster; one; one = one->next)
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next)
         if (one->role == GW_ROLE_SERVER && is_elsewhere(one, worker))
             return 1;
     return 0;
@@ -115,10 +143,11 @@ static void tell_scattered(struct gw_coordinator *self,
                 "%u workers of %s push %u gradients in a step instead of %u, "
                 "since their ranks lie apart: %s",
                 ranks, host_of(self, first), pushed, least,
-                self->ranks_asked ? "leave --rank out, or give those of a host "
-                                    "ranks beside each other"
-                                  : "give ranks (--rank), first to the host "
-                                    "with most workers");
+                self->grouper->has_asked
+                    ? "leave --rank out, or give those of a host "
+                      "ranks beside each other"
+                    : "give ranks (--rank), first to the host "
+                      "with most workers");
     }
 }
 
@@ -128,7 +157,8 @@ static void find_places(struct gw_coordinator *self,
                         const char **place)
 {
     int always = gw_config_sums_anyway(self->config);
-    for (const struct gw_roster *one = self->roster; one; one = one->next) {
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next) {
         if (one->role != GW_ROLE_WORKER)
             continue;
         if (one->shares && (always || has_server_elsewhere(self, one)))
@@ -137,19 +167,20 @@ static void find_places(struct gw_coordinator *self,
     }
 }
 
-uint32_t gw_coordinator_free_rank(struct gw_coordinator *self,
-                                  const char *address)
+uint32_t gw_grouper_free_rank(struct gw_coordinator *self, const char *address)
 {
     uint32_t workers = (uint32_t)self->config->cluster.workers, rank = 0;
     char(*text)[GW_ADDRESSES_MAX], where[GW_ADDRESSES_MAX] = "";
-    int free_to_choose = gw_config_may_sum(self->config) && !self->ranks_asked;
+    int free_to_choose =
+        gw_config_may_sum(self->config) && !self->grouper->has_asked;
     const char **place = free_to_choose ? open_places(self, &text) : NULL;
     if (!place) {
         while (gw_roster_find(self, GW_ROLE_WORKER, rank))
             rank++;
         return rank;
     }
-    for (const struct gw_roster *one = self->roster; one; one = one->next)
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next)
         if (one->role == GW_ROLE_WORKER) {
             cut_port(one->address, text[one->id]);
             place[one->id] = text[one->id];
@@ -160,26 +191,27 @@ uint32_t gw_coordinator_free_rank(struct gw_coordinator *self,
     return rank;
 }
 
-enum gw_status gw_coordinator_group(struct gw_coordinator *self,
-                                    struct gw_start *start,
-                                    struct gw_error *error)
+enum gw_status gw_grouper_fill_start(struct gw_coordinator *self,
+                                     struct gw_start *start,
+                                     struct gw_error *error)
 {
     uint32_t workers = (uint32_t)self->config->cluster.workers;
     if (!gw_config_may_sum(self->config))
         return GW_OK;
     char(*text)[GW_ADDRESSES_MAX];
     const char **place = open_places(self, &text);
-    self->groups = calloc(workers, sizeof *self->groups);
-    if (!place || !self->groups) {
+    uint32_t *sizes = calloc(workers, sizeof *sizes);
+    self->grouper->sizes = sizes;
+    if (!place || !sizes) {
         free(place);
         return gw_fail(error, GW_ENOMEM, "no memory for groups");
     }
     find_places(self, text, place);
-    uint32_t blocks = gw_groups_make(place, workers, self->groups);
-    start->groups = self->groups;
+    uint32_t blocks = gw_groups_make(place, workers, sizes);
+    start->groups = sizes;
     start->groups_n = blocks < workers ? blocks : 0;
-    tell_sums(self, self->groups, start->groups_n);
-    tell_scattered(self, place, self->groups, blocks);
+    tell_sums(self, sizes, start->groups_n);
+    tell_scattered(self, place, sizes, blocks);
     free(place);
     return GW_OK;
 }

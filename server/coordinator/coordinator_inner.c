@@ -4,7 +4,7 @@
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_keep.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -12,6 +12,8 @@
 #include "kernels/update/update.h"
 #include "proto/safetensors.h"
 #include "server/checkpoint/manifest.h"
+#include "server/coordinator/coordinator_members.h"
+#include "server/coordinator/coordinator_run.h"
 
 /* The workers' own optimizer under the word, "" where they have none or it
    keeps nothing. */
@@ -27,7 +29,7 @@ static const char *kept_under(const struct gw_coordinator *self,
 
 const char *gw_inner_at(const struct gw_coordinator *self, uint64_t clock)
 {
-    return kept_under(self, &gw_coordinator_regime_at(self, clock)->word);
+    return kept_under(self, &gw_regimes_at(self, clock)->word);
 }
 
 void gw_inner_expect(struct gw_coordinator *self,
@@ -36,21 +38,29 @@ void gw_inner_expect(struct gw_coordinator *self,
     self->expects_inner |= kept_under(self, word)[0] != '\0';
 }
 
-void gw_inner_open(struct gw_coordinator *self)
+int gw_inner_is_expected(const struct gw_coordinator *self)
+{
+    return self->expects_inner;
+}
+
+enum gw_status gw_inner_open(struct gw_coordinator *self,
+                             struct gw_error *error)
 {
     struct gw_policy_plan plan;
+    (void)error; /* the job file has been checked */
     if (gw_policy_plan_parse(self->config->cluster.policy, &plan, NULL) !=
         GW_OK)
-        return;
+        return GW_OK;
     for (size_t i = 0; i < plan.n; i++)
         gw_inner_expect(self, &plan.phase[i].word);
+    return GW_OK;
 }
 
 uint64_t gw_inner_bytes_max(const struct gw_coordinator *self)
 {
     uint64_t elems = 0;
-    for (uint32_t i = 0; i < self->keys_seen; i++)
-        elems += gw_key_elems(&self->keys[i]);
+    for (uint32_t i = 0; i < gw_declaration_keys(self); i++)
+        elems += gw_key_elems(gw_declaration_key(self) + i);
     return GW_SAFETENSORS_PREFIX_BYTES + GW_SAFETENSORS_HEADER_MAX +
            GW_STATE_MAX * elems * sizeof(float);
 }
@@ -74,7 +84,7 @@ static const char *kept_by(const struct gw_manifest *from)
 int gw_inner_goes_on(const struct gw_coordinator *self,
                      const struct gw_manifest *from)
 {
-    const char *inner = gw_inner_at(self, self->state.clock);
+    const char *inner = gw_inner_at(self, gw_steps_begin(self));
     return inner[0] && strcmp(kept_by(from), inner) == 0 &&
            from->n_ranks == self->config->cluster.workers;
 }
@@ -82,7 +92,7 @@ int gw_inner_goes_on(const struct gw_coordinator *self,
 void gw_inner_note(struct gw_coordinator *self, const struct gw_manifest *from)
 {
     const char *kept = kept_by(from);
-    const char *inner = gw_inner_at(self, self->state.clock);
+    const char *inner = gw_inner_at(self, gw_steps_begin(self));
     /* an imported checkpoint has weights only, and is not asked for more */
     if (gw_inner_goes_on(self, from) || from->n_ranks == 0 ||
         (!kept[0] && !inner[0]))

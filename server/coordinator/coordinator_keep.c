@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_keep.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,13 +15,14 @@
 #include <string.h>
 
 #include "proto/digest.h"
-#include "server/policy/decision.h"
 #include "server/checkpoint/store.h"
+#include "server/coordinator/coordinator_members.h"
+#include "server/coordinator/coordinator_run.h"
 
 #define CUTS_MAX 4
 #define KEPT_MAX 1024
 
-/* How long the simulator lets a manifest take. */
+/* The time of a manifest in the simulator. */
 #define WRITE_MODEL_US 1000
 
 /* A cut that is being saved. */
@@ -29,7 +30,7 @@ struct cut {
     struct gw_keeper *keeper;
     int open;
     int decided; /* 0: one that knows of it was faster than shard 0, */
-    const struct gw_roster *by; /* this one */
+    const struct gw_seat *by; /* this one */
     struct gw_manifest manifest;
     uint32_t saved, by_workers;   /* files; and of these of workers */
     uint32_t awaited;             /* known when it is decided, */
@@ -77,7 +78,8 @@ int gw_keeper_may_finish(const struct gw_coordinator *self)
 uint64_t gw_keeper_progress(const struct gw_coordinator *self)
 {
     uint64_t sum = self->keeper->progress;
-    for (const struct gw_roster *one = self->roster; one; one = one->next)
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next)
         if (one->role == GW_ROLE_SERVER)
             sum += one->counters.value[GW_METRIC_CHECKPOINT_BYTES];
     return sum;
@@ -88,19 +90,8 @@ void gw_keeper_grew(struct gw_coordinator *self)
     self->keeper->progress++;
 }
 
-void gw_keeper_file_of(const struct gw_coordinator *self,
-                       const struct gw_roster *who,
-                       char name[GW_FILE_NAME_MAX])
-{
-    if (who->role == GW_ROLE_SERVER)
-        gw_shard_file_name(who->id, self->shards, name);
-    else
-        gw_worker_file_name(who->id, (uint32_t)self->config->cluster.workers,
-                            name);
-}
-
 /* Whether it has a part in the checkpoint. */
-static int has_part(const struct cut *cut, const struct gw_roster *who)
+static int has_part(const struct cut *cut, const struct gw_seat *who)
 {
     return who->role == GW_ROLE_SERVER || !cut->decided || cut->inner[0];
 }
@@ -127,8 +118,9 @@ void gw_keeper_awaited(const struct gw_coordinator *self,
                      cut->manifest.state.clock);
     size_t used = n > 0 ? (size_t)n : 0;
     const char *comma = "";
-    for (const struct gw_roster *one = self->roster; one; one = one->next) {
-        gw_keeper_file_of(self, one, name);
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next) {
+        gw_roster_file_name(self, one, name);
         if (!has_part(cut, one) || has_saved(cut, name) || used >= room)
             continue;
         n = snprintf(text + used, room - used, "%s%s", comma, one->peer->name);
@@ -141,9 +133,9 @@ void gw_keeper_awaited(const struct gw_coordinator *self,
 
 int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock)
 {
-    const struct gw_final_report *final = &self->final;
+    uint64_t newest;
     return !dir_of(self)[0] ||
-           (final->has_checkpoint && final->checkpoint == clock);
+           (gw_final_checkpoint(self, &newest) && newest == clock);
 }
 
 enum gw_status gw_keeper_open(struct gw_coordinator *self,
@@ -154,8 +146,8 @@ enum gw_status gw_keeper_open(struct gw_coordinator *self,
         return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
     self->keeper = keeper;
     keeper->self = self;
-    keeper->has_best = self->state.evaluations > 0;
-    keeper->best_clock = self->state.best_clock;
+    keeper->has_best = gw_origin_state(self)->evaluations > 0;
+    keeper->best_clock = gw_origin_state(self)->best_clock;
     return GW_OK;
 }
 
@@ -191,22 +183,23 @@ static struct cut *find_cut(struct gw_keeper *keeper, uint64_t clock)
 static enum gw_status fill_manifest(struct gw_coordinator *self,
                                     struct gw_manifest *manifest)
 {
-    manifest->keys_hash = self->declare.keys_hash;
-    manifest->course = self->declare.course;
-    manifest->n_keys = self->keys_seen;
-    manifest->keys = calloc(self->keys_seen + 1, sizeof *manifest->keys);
+    manifest->keys_hash = gw_declaration(self)->keys_hash;
+    manifest->course = gw_declaration(self)->course;
+    manifest->n_keys = gw_declaration_keys(self);
+    manifest->keys =
+        calloc(gw_declaration_keys(self) + 1, sizeof *manifest->keys);
     manifest->job = strdup(self->job_text);
     manifest->n_ranks = self->config->cluster.workers;
-    manifest->files =
-        calloc(self->shards + manifest->n_ranks, sizeof *manifest->files);
+    manifest->files = calloc(gw_roster_shards(self) + manifest->n_ranks,
+                             sizeof *manifest->files);
     manifest->ranks = calloc(manifest->n_ranks, sizeof *manifest->ranks);
     if (!manifest->keys || !manifest->job || !manifest->files ||
         !manifest->ranks)
         return GW_ENOMEM;
-    memcpy(manifest->keys, self->keys,
-           self->keys_seen * sizeof *manifest->keys);
+    memcpy(manifest->keys, gw_declaration_key(self),
+           gw_declaration_keys(self) * sizeof *manifest->keys);
     for (size_t i = 0; i < manifest->n_ranks; i++) {
-        const struct gw_roster *who =
+        const struct gw_seat *who =
             gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);
         if (!who)
             continue;
@@ -234,9 +227,8 @@ static void too_many(struct gw_coordinator *self)
 
 /* The cut of a clock: decisions and saved files meet there in any order. `by`:
    whose file, NULL: it is decided. */
-static struct cut *open_cut(struct gw_coordinator *self,
-                            uint64_t clock,
-                            const struct gw_roster *by)
+static struct cut *
+open_cut(struct gw_coordinator *self, uint64_t clock, const struct gw_seat *by)
 {
     struct gw_keeper *keeper = self->keeper;
     struct cut *cut = find_cut(keeper, clock);
@@ -347,17 +339,14 @@ static void stored(struct cut *cut)
 {
     struct gw_coordinator *self = cut->keeper->self;
     uint64_t clock = cut->manifest.state.clock;
-    struct gw_roster *leader = gw_roster_find(self, GW_ROLE_SERVER, 0);
+    struct gw_seat *leader = gw_roster_leader(self);
     struct gw_message message = {
         .kind = GW_MESSAGE_STORED,
         .stored = {.clock = clock, .ok = cut->status == GW_OK}};
     cut->open = 0;
     cut->keeper->progress++;
     if (cut->status == GW_OK) {
-        /* two may be on their way, and the older one may come last */
-        if (!self->final.has_checkpoint || clock > self->final.checkpoint)
-            self->final.checkpoint = clock;
-        self->final.has_checkpoint = 1;
+        gw_final_add_checkpoint(self, clock);
         gw_log_info(self->log, "the checkpoint of step %" PRIu64 " is complete",
                     clock);
     } else {
@@ -368,7 +357,7 @@ static void stored(struct cut *cut)
     }
     if (leader && self->phase < GW_PHASE_ENDING)
         gw_coordinator_tell(self, leader->peer, &message);
-    gw_coordinator_maybe_done(self);
+    self->up->concluded(self);
 }
 
 static void concluded(struct gw_work *work)
@@ -399,8 +388,8 @@ static void drop_workers(struct cut *cut)
     size_t kept = 0;
     for (size_t i = 0; i < manifest->n_files; i++) {
         char name[GW_FILE_NAME_MAX] = "";
-        for (uint32_t s = 0; s < self->shards; s++) {
-            gw_shard_file_name(s, self->shards, name);
+        for (uint32_t s = 0; s < gw_roster_shards(self); s++) {
+            gw_shard_file_name(s, gw_roster_shards(self), name);
             if (strcmp(name, manifest->files[i].name) == 0) {
                 manifest->files[kept++] = manifest->files[i];
                 break;
@@ -418,7 +407,7 @@ void gw_keeper_cut(struct gw_coordinator *self,
 {
     struct cut *cut = open_cut(self, decision->clock, NULL);
     uint64_t version = what->version;
-    const struct gw_regime *regime = gw_coordinator_regime_at(self, version);
+    const struct gw_regime *regime = gw_regimes_at(self, version);
     if (!cut)
         return;
     cut->manifest.state = what->state;
@@ -435,7 +424,7 @@ void gw_keeper_cut(struct gw_coordinator *self,
     }
     gw_splitter_fill_cut(self, decision->clock, &cut->manifest);
     cut->manifest.best = decision->reason;
-    cut->awaited = self->shards;
+    cut->awaited = gw_roster_shards(self);
     if (cut->inner[0])
         cut->awaited += (uint32_t)cut->manifest.n_ranks;
     else if (cut->by_workers > 0)
@@ -445,30 +434,30 @@ void gw_keeper_cut(struct gw_coordinator *self,
 }
 
 int gw_keeper_awaits(struct gw_coordinator *self,
-                     const struct gw_roster *who,
+                     const struct gw_seat *who,
                      uint64_t clock,
                      const char *name)
 {
     const struct cut *cut = NULL;
     char own[GW_FILE_NAME_MAX];
-    gw_keeper_file_of(self, who, own);
+    gw_roster_file_name(self, who, own);
     if (self->phase < GW_PHASE_STARTING || self->phase >= GW_PHASE_ENDING ||
         strcmp(name, own) != 0)
         return 0;
     /* what the shards know of the cut comes in any order, and so do they */
     cut = find_cut(self->keeper, clock);
-    if (!cut && (who->role == GW_ROLE_SERVER || self->expects_inner))
+    if (!cut && (who->role == GW_ROLE_SERVER || gw_inner_is_expected(self)))
         cut = open_cut(self, clock, who);
     return cut && has_part(cut, who) && !has_saved(cut, own);
 }
 
 void gw_keeper_saved(struct gw_coordinator *self,
-                     struct gw_roster *who,
+                     struct gw_seat *who,
                      const struct gw_saved *saved)
 {
     struct cut *cut = find_cut(self->keeper, saved->clock);
     char own[GW_FILE_NAME_MAX];
-    gw_keeper_file_of(self, who, own);
+    gw_roster_file_name(self, who, own);
     if (self->phase >= GW_PHASE_ENDING ||
         (cut && strcmp(saved->file, own) == 0 && has_saved(cut, own)))
         return; /* too late, or said already */

@@ -4,7 +4,7 @@
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_keep.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,17 +14,18 @@
 #include "proto/split.h"
 #include "server/checkpoint/begin.h"
 #include "server/checkpoint/store.h"
+#include "server/coordinator/coordinator_members.h"
+#include "server/coordinator/coordinator_run.h"
 
 #define TOKEN_MAX 64
 
 struct gw_origin {
     struct gw_begin begin;
-    struct gw_disk dir; /* checkpoint.dir, entered, */
-    struct gw_disk
-        resume_dir;        /* and what it goes on from, if that is another */
-    char token[TOKEN_MAX]; /* what a file in checkpoint.dir says meanwhile */
-    struct gw_file *held;  /* that file, */
-    struct gw_file *held_resume; /* and one where it goes on from elsewhere */
+    struct gw_decision_state state; /* with which the job begins */
+    struct gw_disk dir;             /* checkpoint.dir, entered */
+    struct gw_disk resume_dir; /* the one of --resume, if that is another */
+    char token[TOKEN_MAX]; /* contents of a file in both, while the job runs: */
+    struct gw_file *held, *held_resume;
 };
 
 static void note(void *owner, const char *text)
@@ -35,6 +36,9 @@ static void note(void *owner, const char *text)
 static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
 {
     struct gw_begin *begin = &self->origin->begin;
+    struct gw_decision_state *state = &self->origin->state;
+    /* all begin with this one: workers multiply, shards divide by it */
+    state->loss_scale = gw_loss_scale_first(self->config);
     *begin = (struct gw_begin){
         .disk = self->loop->disk,
         .dir = self->config->checkpoint.dir,
@@ -46,20 +50,16 @@ static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
     enum gw_status status = gw_begin_find(begin, error);
     if (status != GW_OK)
         return status;
-    self->regime = begin->regime;
-    if (!begin->is_resumed)
-        return GW_OK;
-    self->state = begin->from.state;
-    self->state.pushes = gw_begin_pushes(begin);
-    if (begin->anew)
-        self->state.applied = 0;
-    self->base_clock = self->state.clock;
-    self->base_pushes = self->state.pushes;
-    self->step = self->state.clock;
-    self->final.has_checkpoint = 1;
-    self->final.checkpoint = self->state.clock;
-    self->cut_clock = self->state.clock;
-    self->has_cut = 1;
+    if (begin->is_resumed) {
+        *state = begin->from.state;
+        state->pushes = gw_begin_pushes(begin);
+        if (begin->anew)
+            state->applied = 0;
+        gw_steps_resume(self, state->clock);
+        gw_final_add_checkpoint(self, state->clock);
+        gw_decided_set_cut(self, state->clock);
+    }
+    gw_regimes_begin(self, &begin->regime, state->clock, state->pushes);
     return GW_OK;
 }
 
@@ -172,6 +172,12 @@ void gw_origin_close(struct gw_coordinator *self)
     self->origin = NULL;
 }
 
+const struct gw_decision_state *
+gw_origin_state(const struct gw_coordinator *self)
+{
+    return &self->origin->state;
+}
+
 struct gw_disk *gw_origin_dir(struct gw_coordinator *self)
 {
     return &self->origin->dir;
@@ -185,7 +191,7 @@ struct gw_disk *gw_origin_resume_dir(struct gw_coordinator *self)
 }
 
 static void note_device(struct gw_coordinator *self,
-                        const struct gw_roster *who,
+                        const struct gw_seat *who,
                         const struct gw_manifest_rank *from)
 {
     if (who && strcmp(who->device, from->device) != 0)
@@ -209,13 +215,14 @@ enum gw_status gw_origin_check(struct gw_coordinator *self,
 {
     const struct gw_begin *begin = &self->origin->begin;
     const struct gw_manifest *from = &begin->from;
-    gw_begin_note_steps(begin, self->declare.total_steps,
-                        &self->declare.course);
+    gw_begin_note_steps(begin, gw_declaration(self)->total_steps,
+                        &gw_declaration(self)->course);
     if (!begin->is_resumed)
         return GW_OK;
-    self->state.evaluations =
-        gw_begin_evaluations(begin, &self->declare.course);
-    if (gw_begin_check_model(begin, self->declare.keys_hash, error) != GW_OK)
+    self->origin->state.evaluations =
+        gw_begin_evaluations(begin, &gw_declaration(self)->course);
+    if (gw_begin_check_model(begin, gw_declaration(self)->keys_hash, error) !=
+        GW_OK)
         return GW_EMISMATCH;
     if (from->n_ranks && from->n_ranks != self->config->cluster.workers)
         gw_coordinator_note(self,
@@ -231,7 +238,7 @@ enum gw_status gw_origin_check(struct gw_coordinator *self,
 }
 
 const char *gw_origin_tuned(const struct gw_coordinator *self,
-                            const struct gw_roster *who)
+                            const struct gw_seat *who)
 {
     const struct gw_begin *begin = &self->origin->begin;
     if (who->role != GW_ROLE_WORKER || !begin->is_resumed ||
@@ -259,9 +266,9 @@ struct gw_course_cut gw_origin_cut(const struct gw_coordinator *self)
 uint64_t gw_origin_first_clock(const struct gw_coordinator *self, uint32_t rank)
 {
     const struct gw_begin *begin = &self->origin->begin;
-    return gw_begin_goes_apart(begin, &self->declare.course)
+    return gw_begin_goes_apart(begin, &gw_declaration(self)->course)
                ? begin->from.ranks[rank].data_cursor
-               : self->state.clock;
+               : gw_origin_state(self)->clock;
 }
 
 int gw_origin_first_split(const struct gw_coordinator *self, uint32_t *weight)
@@ -277,14 +284,14 @@ int gw_origin_first_split(const struct gw_coordinator *self, uint32_t *weight)
 }
 
 int gw_origin_may_read(const struct gw_coordinator *self,
-                       const struct gw_roster *who,
+                       const struct gw_seat *who,
                        uint64_t clock,
                        const char *name)
 {
     const struct gw_begin *begin = &self->origin->begin;
     const struct gw_manifest *from = &begin->from;
     char own[GW_FILE_NAME_MAX];
-    gw_keeper_file_of(self, who, own);
+    gw_roster_file_name(self, who, own);
     if (!begin->is_resumed || from->state.clock != clock ||
         (who->role != GW_ROLE_SERVER && strcmp(name, own) != 0))
         return 0;

@@ -1,7 +1,7 @@
 /*
- * train.split = speed at the coordinator: with which split a job begins, what
- * shard 0 is to repeat, and which one is in force, for people, for records and
- * for manifests.
+ * train.split = speed at the coordinator: the split with which a job begins,
+ * the splits that shard 0 is to repeat, and the one in force, for people, for
+ * records and for manifests.
  *
  *   --json lines of a run --> splits --> shard 0, before the start
  *   the manifest's, or an even one   --> everybody, with the start
@@ -9,19 +9,20 @@
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/coordinator/coordinator_keep.h"
 #include "server/policy/splits.h"
 
-/* Shard 0 takes them as fast as it says that it has them. */
+/* Between messages that shard 0 could not take. */
 #define HAND_OVER_US 10000
 
-/* That a line for people names. */
+/* Ranks that a line for people names. */
 #define SHOWN_MAX 16
 
 struct gw_splitter {
@@ -35,8 +36,6 @@ struct gw_splitter {
     uint64_t *samples;   /* [workers] of the step that is told */
 };
 
-/* ---- the beginning ---- */
-
 static enum gw_status read_repeat(struct gw_coordinator *self,
                                   struct gw_error *error)
 {
@@ -46,12 +45,12 @@ static enum gw_status read_repeat(struct gw_coordinator *self,
     if (!path[0])
         return GW_OK;
     enum gw_status status =
-        gw_splits_read(self->loop->disk, path, workers, self->state.clock,
-                       &splitter->repeat, error);
+        gw_splits_read(self->loop->disk, path, workers,
+                       gw_origin_state(self)->clock, &splitter->repeat, error);
     if (status != GW_OK)
         return status;
     memcpy(splitter->weight[0],
-           gw_splits_at(&splitter->repeat, self->state.clock),
+           gw_splits_at(&splitter->repeat, gw_origin_state(self)->clock),
            workers * sizeof *splitter->weight[0]);
     return GW_OK;
 }
@@ -74,7 +73,7 @@ enum gw_status gw_splitter_open(struct gw_coordinator *self,
         return gw_fail(error, GW_ENOMEM, "no memory for splits");
     if (!gw_origin_first_split(self, splitter->weight[0]))
         gw_split_even(workers, splitter->weight[0]);
-    splitter->clock[0] = self->state.clock;
+    splitter->clock[0] = gw_origin_state(self)->clock;
     splitter->clock[1] = UINT64_MAX;
     return read_repeat(self, error);
 }
@@ -93,7 +92,7 @@ void gw_splitter_close(struct gw_coordinator *self)
     self->splitter = NULL;
 }
 
-/* ---- what is to be repeated ---- */
+/* ---- splits to be repeated ---- */
 
 static enum gw_status tell_some(struct gw_splitter *splitter,
                                 struct gw_peer *leader)
@@ -128,7 +127,7 @@ int gw_splitter_hand_over(struct gw_coordinator *self,
                           void (*again)(struct gw_coordinator *self))
 {
     struct gw_splitter *splitter = self->splitter;
-    struct gw_peer *leader = gw_roster_find(self, GW_ROLE_SERVER, 0)->peer;
+    struct gw_peer *leader = gw_roster_leader(self)->peer;
     enum gw_status status = GW_OK;
     if (!splitter || splitter->repeat.n == 0)
         return 1;
@@ -148,7 +147,7 @@ int gw_splitter_hand_over(struct gw_coordinator *self,
     return 0;
 }
 
-/* ---- what is in force ---- */
+/* ---- the split in force ---- */
 
 static size_t newest(const struct gw_splitter *splitter)
 {

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_members.h"
 
 /* Places for strangers of each kind. */
 #define STRANGERS_MAX 64

@@ -5,23 +5,30 @@
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_members.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/groups.h"
+#include "transport/link/backlog.h"
 
 /* Messages ahead: as many as a member acknowledges at once. */
 #define AHEAD 8
 
 /* Bytes of addresses, hosts and secrets in one message, which is at most 64 KiB
-   with what surrounds them. */
+   with the fields around them. */
 #define VIEW_BYTES ((size_t)40 << 10)
+
+struct gw_teller {
+    struct gw_seat **seat;     /* [members], when all are here */
+    struct gw_backlog backlog; /* of them, the ones that may be told more */
+    struct gw_start start;     /* the last message of each */
+};
 
 /* Whether a member may dial another: workers every shard and, where they could
    sum together, each other; shards the first of them. */
-static int dials(const struct gw_roster *from, const struct gw_roster *to)
+static int dials(const struct gw_seat *from, const struct gw_seat *to)
 {
     if (to->role == GW_ROLE_SERVER)
         return from->role == GW_ROLE_WORKER || to->id == 0;
@@ -32,8 +39,8 @@ static int dials(const struct gw_roster *from, const struct gw_roster *to)
 
 /* One member, as the view tells another. */
 static struct gw_view_member view_of(struct gw_coordinator *self,
-                                     const struct gw_roster *one,
-                                     const struct gw_roster *to)
+                                     const struct gw_seat *one,
+                                     const struct gw_seat *to)
 {
     struct gw_view_member member = {
         .role = one->role,
@@ -52,14 +59,15 @@ static struct gw_view_member view_of(struct gw_coordinator *self,
     return member;
 }
 
-static void tell_members(struct gw_coordinator *self, struct gw_roster *to)
+static void tell_members(struct gw_coordinator *self, struct gw_seat *to)
 {
     struct gw_view_member part[GW_MEMBERS_PER_PART];
-    const struct gw_roster *one = to->telling.next;
+    const struct gw_seat *one = to->telling.next;
     struct gw_message message = {
         .kind = GW_MESSAGE_VIEW,
         .view = {.epoch = gw_member_epoch(self->member),
-                 .members_total = self->workers + self->shards,
+                 .members_total =
+                     gw_roster_workers(self) + gw_roster_shards(self),
                  .members_first = to->telling.members,
                  .members = part}};
     struct gw_view *view = &message.view;
@@ -74,36 +82,36 @@ static void tell_members(struct gw_coordinator *self, struct gw_roster *to)
     gw_coordinator_tell(self, to->peer, &message);
 }
 
-static void tell_keys(struct gw_coordinator *self, struct gw_roster *to)
+static void tell_keys(struct gw_coordinator *self, struct gw_seat *to)
 {
     struct gw_message message = {.kind = GW_MESSAGE_DECLARE,
-                                 .declare = self->declare};
+                                 .declare = *gw_declaration(self)};
     struct gw_declare *declare = &message.declare;
     uint32_t left = declare->keys_total - to->telling.keys;
     declare->keys_first = to->telling.keys;
-    declare->keys = self->keys + to->telling.keys;
+    declare->keys = gw_declaration_key(self) + to->telling.keys;
     declare->keys_n = left < GW_KEYS_PER_PART ? left : GW_KEYS_PER_PART;
     to->telling.keys += declare->keys_n;
     gw_coordinator_tell(self, to->peer, &message);
 }
 
-static void tell_start(struct gw_coordinator *self, struct gw_roster *to)
+static void tell_start(struct gw_coordinator *self, struct gw_seat *to)
 {
     const struct gw_message message = {.kind = GW_MESSAGE_START,
-                                       .start = self->start};
+                                       .start = self->teller->start};
     to->telling.started = 1;
     gw_coordinator_tell(self, to->peer, &message);
 }
 
 /* The next message. 0: there is none, or not yet. */
-static int tell_next(struct gw_coordinator *self, struct gw_roster *to)
+static int tell_next(struct gw_coordinator *self, struct gw_seat *to)
 {
     if (to->telling.next)
         tell_members(self, to);
     else if (self->phase < GW_PHASE_STARTING || to->telling.started)
         return 0;
     else if (to->role == GW_ROLE_SERVER &&
-             to->telling.keys < self->declare.keys_total)
+             to->telling.keys < gw_declaration(self)->keys_total)
         tell_keys(self, to);
     else
         tell_start(self, to);
@@ -113,45 +121,63 @@ static int tell_next(struct gw_coordinator *self, struct gw_roster *to)
 static void look_at(void *owner, uint32_t number)
 {
     struct gw_coordinator *self = owner;
-    struct gw_roster *to = self->seat[number];
+    struct gw_seat *to = self->teller->seat[number];
     if (self->phase < GW_PHASE_ENDING && gw_peer_untaken(to->peer) < AHEAD &&
         tell_next(self, to))
-        gw_backlog_add(&self->telling, number);
+        gw_backlog_add(&self->teller->backlog, number);
 }
 
 static void taken(struct gw_peer *peer)
 {
-    const struct gw_roster *who = peer->owner;
+    const struct gw_seat *who = peer->owner;
     if (!who->telling.started)
-        gw_backlog_add(&who->telling.self->telling, who->telling.number);
+        gw_backlog_add(&who->telling.self->teller->backlog,
+                       who->telling.number);
+}
+
+enum gw_status gw_teller_open(struct gw_coordinator *self,
+                              struct gw_error *error)
+{
+    struct gw_teller *teller = calloc(1, sizeof *teller);
+    self->teller = teller;
+    if (!teller)
+        return gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
+    teller->backlog.loop = self->loop;
+    teller->backlog.look = look_at;
+    teller->backlog.owner = self;
+    return GW_OK;
+}
+
+void gw_teller_close(struct gw_coordinator *self)
+{
+    if (!self->teller)
+        return;
+    gw_backlog_close(&self->teller->backlog);
+    free(self->teller->seat);
+    free(self->teller);
+    self->teller = NULL;
 }
 
 enum gw_status gw_coordinator_tell_all(struct gw_coordinator *self)
 {
-    uint32_t members = self->workers + self->shards, n = 0;
-    self->seat = calloc(members, sizeof *self->seat);
-    self->telling.loop = self->loop;
-    self->telling.look = look_at;
-    self->telling.owner = self;
-    if (!self->seat || gw_backlog_open(&self->telling, members) != GW_OK)
+    struct gw_teller *teller = self->teller;
+    uint32_t members = gw_roster_workers(self) + gw_roster_shards(self), n = 0;
+    teller->seat = calloc(members, sizeof *teller->seat);
+    if (!teller->seat || gw_backlog_open(&teller->backlog, members) != GW_OK)
         return GW_ENOMEM;
-    for (struct gw_roster *one = self->roster; one; one = one->next) {
+    for (struct gw_seat *one = gw_roster_first(self); one; one = one->next) {
         one->telling = (struct gw_telling){
-            .self = self, .number = n, .next = self->roster};
+            .self = self, .number = n, .next = gw_roster_first(self)};
         one->peer->taken = taken;
-        self->seat[n++] = one;
+        teller->seat[n++] = one;
     }
-    gw_backlog_add_all(&self->telling);
+    gw_backlog_add_all(&teller->backlog);
     return GW_OK;
 }
 
-void gw_coordinator_tell_on(struct gw_coordinator *self)
+void gw_coordinator_tell_start(struct gw_coordinator *self,
+                               const struct gw_start *start)
 {
-    gw_backlog_add_all(&self->telling);
-}
-
-void gw_coordinator_tell_close(struct gw_coordinator *self)
-{
-    gw_backlog_close(&self->telling);
-    free(self->seat);
+    self->teller->start = *start;
+    gw_backlog_add_all(&self->teller->backlog);
 }

@@ -1,7 +1,7 @@
 /*
- * What the coordinator waits for. Steps are watched by the shards; everything
- * around them is here: who has not joined, declared its model, made its
- * weights, saved its part of a checkpoint, or said good-bye. A wait without
+ * The coordinator's waits. Steps are watched by the shards; everything around
+ * them is here: members that have not joined, declared their model, made their
+ * weights, saved their part of a checkpoint, or said good-bye. A wait without
  * progress is told every cluster.step_deadline, by name, and where the job
  * stands still it ends after cluster.abort_after.
  *
@@ -10,15 +10,20 @@
  */
 #include "config.h"
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_end.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#include "server/coordinator/coordinator_keep.h"
+#include "server/coordinator/coordinator_members.h"
+#include "server/coordinator/coordinator_run.h"
 
 #define WATCH_US 250000
 
-/* After a stop: before it says what it waits for, and before it gives that up,
-   though not within a few times what a step has taken. */
+/* After a stop: before the first line about the wait, and before the job ends
+   without its step, though not within a few times the longest step. */
 #define SAY_US        2000000
 #define GIVE_UP_US    60000000
 #define GIVE_UP_STEPS 4
@@ -26,30 +31,47 @@
 /* Names that a line has room for. */
 #define NAMES_BYTES 256
 
-static int has_declared(const struct gw_roster *who)
+/* How steps come on. */
+struct pace {
+    uint64_t clocks;     /* of all workers together */
+    uint64_t moved_us;   /* when that last grew */
+    uint64_t longest_us; /* between two times that it grew */
+};
+
+struct gw_waits {
+    struct gw_timer timer;
+    uint64_t progress;          /* grows with everything that is waited for */
+    uint64_t moved_us, told_us; /* when it grew, when a line last said so */
+    int sees_stop;
+    int stop_told; /* what a stop waits for has been said */
+    uint64_t stop_told_us;
+    struct pace pace;
+};
+
+static int has_declared(const struct gw_seat *who)
 {
     return who->role != GW_ROLE_WORKER || who->declared;
 }
 
-static int is_ready(const struct gw_roster *who)
+static int is_ready(const struct gw_seat *who)
 {
     return who->role != GW_ROLE_SERVER || who->ready;
 }
 
-static int has_left(const struct gw_roster *who)
+static int has_left(const struct gw_seat *who)
 {
     return who->role != GW_ROLE_WORKER || who->bye;
 }
 
-/* "worker 1 (host, pid 7), worker 2 (...)": those who have not `done` it. */
+/* "worker 1 (host, pid 7), worker 2 (...)": all that have not `done` it. */
 static void name_others(const struct gw_coordinator *self,
-                        int (*done)(const struct gw_roster *who),
+                        int (*done)(const struct gw_seat *who),
                         char names[NAMES_BYTES])
 {
     size_t used = 0;
     names[0] = '\0';
-    for (const struct gw_roster *one = self->roster; one && used < NAMES_BYTES;
-         one = one->next) {
+    for (const struct gw_seat *one = gw_roster_first(self);
+         one && used < NAMES_BYTES; one = one->next) {
         if (done(one))
             continue;
         int n = snprintf(names + used, NAMES_BYTES - used, "%s%s",
@@ -60,34 +82,27 @@ static void name_others(const struct gw_coordinator *self,
 
 /* ---- steps ---- */
 
-uint64_t gw_coordinator_least(const struct gw_coordinator *self)
-{
-    uint64_t least = UINT64_MAX;
-    for (const struct gw_roster *one = self->roster; one; one = one->next)
-        if (one->role == GW_ROLE_WORKER && one->peer->clock < least)
-            least = one->peer->clock;
-    return least;
-}
-
 static uint64_t sum_of_clocks(const struct gw_coordinator *self)
 {
     uint64_t sum = 0;
-    for (const struct gw_roster *one = self->roster; one; one = one->next)
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next)
         if (one->role == GW_ROLE_WORKER)
             sum += one->peer->clock;
     return sum;
 }
 
-/* "step 7, of worker 1 (host, pid 7)": of those who are furthest behind. */
+/* "step 7, of worker 1 (host, pid 7)": the workers that are furthest behind. */
 static void
 name_step(const struct gw_coordinator *self, char *text, size_t room)
 {
-    uint64_t least = gw_coordinator_least(self);
+    uint64_t least = gw_steps_least(self);
     int n = snprintf(text, room, "step %" PRIu64 " to end",
                      gw_coordinator_step(self));
     size_t used = n > 0 ? (size_t)n : 0;
     const char *comma = ", the furthest behind is ";
-    for (const struct gw_roster *one = self->roster; one; one = one->next) {
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next) {
         if (one->role != GW_ROLE_WORKER || one->peer->clock != least ||
             used >= room)
             continue;
@@ -99,7 +114,7 @@ name_step(const struct gw_coordinator *self, char *text, size_t room)
 
 static void note_pace(struct gw_coordinator *self, uint64_t now)
 {
-    struct gw_pace *pace = &self->pace;
+    struct pace *pace = &self->watch->pace;
     uint64_t clocks = sum_of_clocks(self);
     if (self->phase == GW_PHASE_RUNNING && clocks == pace->clocks)
         return;
@@ -112,17 +127,17 @@ static void note_pace(struct gw_coordinator *self, uint64_t now)
 
 /* ---- waits ---- */
 
-/* What the job waits for, in words; 0 where it waits for nothing here. */
+/* The wait of the job, in words; 0 where it waits for nothing here. */
 static int awaited(const struct gw_coordinator *self, char *text, size_t room)
 {
     const struct gw_config *config = self->config;
     char names[NAMES_BYTES];
-    if (self->phase == GW_PHASE_GATHERING && self->shards == 0) {
+    if (self->phase == GW_PHASE_GATHERING && gw_roster_shards(self) == 0) {
         snprintf(text, room,
                  "members to join: %u of %" PRIu64
                  " worker%s and %u of %" PRIu64 " server%s are here",
-                 self->workers, config->cluster.workers,
-                 gw_plural(config->cluster.workers), self->servers,
+                 gw_roster_workers(self), config->cluster.workers,
+                 gw_plural(config->cluster.workers), gw_roster_servers(self),
                  config->cluster.servers, gw_plural(config->cluster.servers));
     } else if (self->phase == GW_PHASE_GATHERING) {
         name_others(self, has_declared, names);
@@ -134,10 +149,10 @@ static int awaited(const struct gw_coordinator *self, char *text, size_t room)
         return 0;
     } else if (gw_keeper_is_busy(self)) {
         gw_keeper_awaited(self, text, room);
-    } else if (self->end_decided) {
+    } else if (gw_decided_has_end(self)) {
         name_others(self, has_left, names);
         snprintf(text, room, "%s to end", names);
-    } else if (self->is_stopping) {
+    } else if (gw_stop_is_asked(self, NULL)) {
         name_step(self, text, room);
     } else {
         return 0;
@@ -145,36 +160,36 @@ static int awaited(const struct gw_coordinator *self, char *text, size_t room)
     return 1;
 }
 
-/* Grows with everything that is waited for. */
 static uint64_t progress(const struct gw_coordinator *self)
 {
-    uint64_t sum = self->phase + (self->end_decided != 0) + self->declared +
-                   self->ready + self->keys_seen;
+    uint64_t sum = (uint64_t)self->phase + (uint64_t)gw_decided_has_end(self) +
+                   gw_start_progress(self);
     sum += gw_keeper_progress(self);
-    if (self->is_stopping)
-        sum += self->pace.clocks;
-    for (const struct gw_roster *one = self->roster; one; one = one->next)
+    if (gw_stop_is_asked(self, NULL))
+        sum += self->watch->pace.clocks;
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next)
         sum += one->bye ? 2 : 1;
     return sum;
 }
 
-/* The patient are told what is waited for, and the impatient what they can do.
- */
+/* A line for the patient, and for the impatient the way to end it at once. */
 static void
 judge_stop(struct gw_coordinator *self, uint64_t now, const char *text)
 {
+    struct gw_waits *watch = self->watch;
     uint64_t deadline_us =
         (uint64_t)(self->config->cluster.step_deadline * 1e6);
-    uint64_t limit_us = GIVE_UP_STEPS * self->pace.longest_us;
-    uint64_t waited_us = now - self->moved_us;
+    uint64_t limit_us = GIVE_UP_STEPS * watch->pace.longest_us;
+    uint64_t waited_us = now - watch->moved_us;
     if (limit_us < GIVE_UP_US)
         limit_us = GIVE_UP_US;
     if (waited_us >= limit_us) {
-        gw_coordinator_stop_in_vain(self, (double)waited_us / 1e6, text);
-    } else if (now - self->stop_told_us >=
-               (self->stop_told ? deadline_us : SAY_US)) {
-        self->stop_told_us = now;
-        self->stop_told = 1;
+        gw_stop_in_vain(self, (double)waited_us / 1e6, text);
+    } else if (now - watch->stop_told_us >=
+               (watch->stop_told ? deadline_us : SAY_US)) {
+        watch->stop_told_us = now;
+        watch->stop_told = 1;
         gw_coordinator_note(self,
                             "stopping: waiting for %s; another signal ends the "
                             "job at once",
@@ -182,51 +197,21 @@ judge_stop(struct gw_coordinator *self, uint64_t now, const char *text)
     }
 }
 
-void gw_coordinator_stuck_words(const struct gw_coordinator *self,
-                                char words[GW_STUCK_BYTES])
-{
-    const struct gw_roster *one = self->roster;
-    while (one && !one->stuck[0])
-        one = one->next;
-    words[0] = '\0';
-    if (one)
-        snprintf(words, GW_STUCK_BYTES, "; %s %s", one->peer->name, one->stuck);
-}
-
-/* Where a hundred cannot reach one, a line is enough. */
-static void tell_stuck(struct gw_coordinator *self)
-{
-    const struct gw_roster *first = NULL;
-    char more[48] = "";
-    unsigned n = 0;
-    for (struct gw_roster *one = self->roster; one; one = one->next) {
-        if (!one->stuck[0] || one->stuck_told)
-            continue;
-        one->stuck_told = 1;
-        first = first ? first : one;
-        n++;
-    }
-    if (n > 1)
-        snprintf(more, sizeof more, "; nor can %u more reach theirs", n - 1);
-    if (first && self->phase < GW_PHASE_ENDING)
-        gw_coordinator_note(self, "%s %s%s", first->peer->name, first->stuck,
-                            more);
-}
-
 static void judge(struct gw_coordinator *self, uint64_t now, const char *text)
 {
     const struct gw_config *config = self->config;
-    double waited = (double)(now - self->moved_us) / 1e6;
-    double told = (double)(now - self->told_us) / 1e6;
+    struct gw_waits *watch = self->watch;
+    double waited = (double)(now - watch->moved_us) / 1e6;
+    double told = (double)(now - watch->told_us) / 1e6;
     if (waited < config->cluster.step_deadline ||
         told < config->cluster.step_deadline)
         return;
-    self->told_us = now;
+    watch->told_us = now;
     char why[GW_STUCK_BYTES];
-    gw_coordinator_stuck_words(self, why);
+    gw_stall_cause(self, why);
     gw_coordinator_note(self, "waiting for %.500s, for %.1f s%s", text, waited,
                         why);
-    int stands = self->phase != GW_PHASE_RUNNING || self->end_decided;
+    int stands = self->phase != GW_PHASE_RUNNING || gw_decided_has_end(self);
     double limit = config->cluster.abort_after;
     if (stands && limit > 0 && waited >= limit)
         gw_coordinator_end(self, GW_ETIMEOUT,
@@ -235,9 +220,22 @@ static void judge(struct gw_coordinator *self, uint64_t now, const char *text)
                            waited, text);
 }
 
+/* From a stop on, steps are waited for as well. */
+static void note_stop(struct gw_coordinator *self)
+{
+    struct gw_waits *watch = self->watch;
+    uint64_t since_us;
+    if (watch->sees_stop || !gw_stop_is_asked(self, &since_us))
+        return;
+    watch->sees_stop = 1;
+    watch->moved_us = watch->stop_told_us = since_us;
+}
+
 static void on_watch(struct gw_timer *timer)
 {
     struct gw_coordinator *self = timer->owner;
+    struct gw_waits *watch = self->watch;
+    note_stop(self);
     uint64_t now = gw_loop_now(self->loop), sum = progress(self);
     uint64_t paused_us_ago = gw_member_paused_us_ago(self->member);
     char text[GW_ERROR_TEXT_BYTES - 64];
@@ -245,32 +243,47 @@ static void on_watch(struct gw_timer *timer)
     gw_timer_start(self->loop, timer, WATCH_US);
     note_pace(self, now);
     gw_strangers_expire(self, now);
-    gw_coordinator_poll(self, now);
-    /* steps are no wait, and what they took counts for none that comes after */
-    if (sum != self->progress || !waits)
-        self->moved_us = self->told_us = now;
-    else if (paused_us_ago < now - self->moved_us) /* its own absence */
-        self->moved_us = self->told_us = now - paused_us_ago;
-    self->progress = sum;
-    tell_stuck(self);
+    gw_gather_poll(self, now);
+    /* steps are no wait: their time counts for none that comes after */
+    if (sum != watch->progress || !waits)
+        watch->moved_us = watch->told_us = now;
+    else if (paused_us_ago < now - watch->moved_us) /* its own absence */
+        watch->moved_us = watch->told_us = now - paused_us_ago;
+    watch->progress = sum;
+    gw_stall_tell_stuck(self);
     gw_decline_judge(self, now);
     if (self->phase >= GW_PHASE_ENDING)
         return;
-    if (waits && self->is_stopping)
+    if (waits && gw_stop_is_asked(self, NULL))
         judge_stop(self, now, text);
     else if (waits)
         judge(self, now, text);
 }
 
-void gw_coordinator_watch_stop(struct gw_coordinator *self)
+enum gw_status gw_waits_open(struct gw_coordinator *self,
+                             struct gw_error *error)
 {
-    self->moved_us = self->stop_told_us = gw_loop_now(self->loop);
+    struct gw_waits *watch = calloc(1, sizeof *watch);
+    self->watch = watch;
+    if (!watch)
+        return gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
+    watch->timer.fire = on_watch;
+    watch->timer.owner = self;
+    watch->moved_us = watch->told_us = gw_loop_now(self->loop);
+    gw_timer_start(self->loop, &watch->timer, WATCH_US);
+    return GW_OK;
 }
 
-void gw_coordinator_watch(struct gw_coordinator *self)
+void gw_waits_stop(struct gw_coordinator *self)
 {
-    self->watch.fire = on_watch;
-    self->watch.owner = self;
-    self->moved_us = self->told_us = gw_loop_now(self->loop);
-    gw_timer_start(self->loop, &self->watch, WATCH_US);
+    gw_timer_stop(self->loop, &self->watch->timer);
+}
+
+void gw_waits_close(struct gw_coordinator *self)
+{
+    if (!self->watch)
+        return;
+    gw_waits_stop(self);
+    free(self->watch);
+    self->watch = NULL;
 }

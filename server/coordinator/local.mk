@@ -3,21 +3,39 @@ libserver_a_SOURCES += \
 	%D%/coordinator.h \
 	%D%/coordinator_ahead.c \
 	%D%/coordinator_ctl.c \
+	%D%/coordinator_decided.c \
+	%D%/coordinator_declare.c \
 	%D%/coordinator_decline.c \
 	%D%/coordinator_end.c \
+	%D%/coordinator_end.h \
 	%D%/coordinator_fault.c \
 	%D%/coordinator_files.c \
+	%D%/coordinator_final.c \
+	%D%/coordinator_gather.c \
 	%D%/coordinator_group.c \
 	%D%/coordinator_inner.c \
 	%D%/coordinator_join.c \
 	%D%/coordinator_keep.c \
+	%D%/coordinator_keep.h \
 	%D%/coordinator_look.c \
+	%D%/coordinator_lost.c \
+	%D%/coordinator_members.h \
+	%D%/coordinator_message.c \
 	%D%/coordinator_origin.c \
+	%D%/coordinator_regimes.c \
+	%D%/coordinator_roster.c \
 	%D%/coordinator_run.c \
+	%D%/coordinator_run.h \
+	%D%/coordinator_say.c \
 	%D%/coordinator_split.c \
-	%D%/coordinator_tell.c \
+	%D%/coordinator_stall.c \
+	%D%/coordinator_start.c \
 	%D%/coordinator_state.h \
+	%D%/coordinator_status.c \
+	%D%/coordinator_steps.c \
+	%D%/coordinator_stop.c \
 	%D%/coordinator_strangers.c \
 	%D%/coordinator_switch.c \
+	%D%/coordinator_tell.c \
 	%D%/coordinator_watch.c
 EXTRA_DIST += %D%/README.md

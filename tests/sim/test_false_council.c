@@ -14,7 +14,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_keep.h"
+#include "server/coordinator/coordinator_run.h"
 #include "tests/fuzz/council.h"
 
 #define TURN_US 20000
@@ -151,13 +152,13 @@ static void files_of_others_do_not_count(void **state)
     tell_saved(council, 1, 5); /* before it is decided */
     decide(council, (struct gw_decision){
                         .number = 2, .kind = GW_DECIDE_CUT, .clock = 5});
-    assert_false(self->final.has_checkpoint);
+    assert_false(gw_final_checkpoint(self, NULL));
     assert_true(gw_keeper_is_busy(self));
     tell_saved(council, 2, 5); /* and after */
     assert_int_equal(council->member[2].down, 1);
-    assert_false(self->final.has_checkpoint);
+    assert_false(gw_final_checkpoint(self, NULL));
     tell_saved(council, COUNCIL_SHARD, 5);
-    assert_true(self->final.has_checkpoint);
+    assert_true(gw_final_checkpoint(self, NULL));
     assert_false(gw_keeper_is_busy(self));
     decide(council, (struct gw_decision)SIMPLE(3, END, 5));
     leave_and_end(council);
@@ -233,7 +234,7 @@ static void steps_to_come_for_ever_are_not_believed(void **state)
         report(council, 2, clocks[i % 3]);
         assert_int_equal(council->member[2].down, 1);
         assert_int_equal(council->member[1].down, 0);
-        assert_in_range(self->step, 0, 1);
+        assert_in_range(gw_steps_known(self), 0, 1);
         report(council, 1, 1);
         assert_in_range(gw_coordinator_step(self), 0, 2);
         council_close(council);
@@ -267,13 +268,13 @@ static void ranks_of_their_own_pace_are_believed(void **state)
     static const char *const async[] = {"cluster.policy=async", NULL};
     struct council *council = council_open(async);
     struct gw_coordinator *self = council->coordinator;
-    self->gather_each.first[1] = 7;
+    gw_steps_set_first(self, 1, 7);
     report(council, 2, 3);
     assert_int_equal(council->member[2].down, 0);
-    assert_int_equal(self->step, 0);
+    assert_int_equal(gw_steps_known(self), 0);
     report(council, 1, 2 * COUNCIL_STEPS - 1);
     assert_int_equal(council->member[1].down, 0);
-    assert_int_equal(self->step, COUNCIL_STEPS);
+    assert_int_equal(gw_steps_known(self), COUNCIL_STEPS);
     council_close(council);
 }
 

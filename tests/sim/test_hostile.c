@@ -13,7 +13,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_end.h"
+#include "server/coordinator/coordinator_members.h"
+#include "server/coordinator/coordinator_run.h"
 #include "server/policy/decision_state.h"
 #include "server/server_state.h"
 #include "tests/sim/stranger.h"
@@ -246,8 +248,8 @@ static int is_decided(void *owner)
 static int is_switched(void *owner)
 {
     const struct gw_coordinator *coordinator = owner;
-    return coordinator->regime.word.kind == GW_POLICY_ASYNC ||
-           coordinator->next.regime.word.kind == GW_POLICY_ASYNC;
+    return gw_regimes_at(coordinator, GW_CLOCK_MAX)->word.kind ==
+           GW_POLICY_ASYNC;
 }
 
 /* As the coordinator hears it from its local socket. */
@@ -298,7 +300,8 @@ static void a_word_that_is_asked_for_is_not_forgotten(void **state)
     ask(&stranger, "async");
     wants_answer(&stranger, "switching to async");
     assert_true(cluster_run_until(&cluster, is_decided, leading(), LIMIT_US));
-    assert_true(cluster.coordinator->asked); /* it has not heard so */
+    assert_true(
+        gw_regimes_is_asked(cluster.coordinator)); /* it has not heard so */
     ask(&stranger, "ssp:2");
     assert_true(cluster_run_until(&cluster, is_switched, cluster.coordinator,
                                   LIMIT_US));
@@ -365,7 +368,7 @@ static void late_members_are_turned_away(void **state)
 static int is_declared(void *owner)
 {
     (void)owner;
-    return cluster.coordinator->has_declare;
+    return gw_declaration_is_here(cluster.coordinator);
 }
 
 /* A worker that counts other steps than the job has would train, and save, in
@@ -443,8 +446,8 @@ static void more_keys_than_declared_end_the_job(void **state)
     stranger_tell(&stranger, &part);
     /* nothing is kept of a message, whose memory is used again */
     assert_true(cluster_run_until(&cluster, is_declared, NULL, LIMIT_US));
-    assert_string_equal(cluster.coordinator->declare.device, "");
-    assert_string_equal(cluster.coordinator->declare.tuned, "");
+    assert_string_equal(gw_declaration(cluster.coordinator)->device, "");
+    assert_string_equal(gw_declaration(cluster.coordinator)->tuned, "");
     part.declare.keys_total = 8000;
     part.declare.keys_first = 1;
     part.declare.keys_n = 64;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_keep.h"
 #include "tests/sim/stranger.h"
 
 #define LIMIT_US 20000000

@@ -102,7 +102,7 @@ static void a_crowd_keeps_no_member_out(void **state)
         hold_up_members(300000);
         open_crowd(roles[i]);
         assert_false(cluster_run_until(&cluster, never, NULL, 200000));
-        assert_int_equal(cluster.coordinator->workers, 0);
+        assert_int_equal(gw_roster_workers(cluster.coordinator), 0);
         assert_in_range(peers_of_role(roles[i]), 60, 66);
         for (size_t k = 0; k < CROWD; k++)
             assert_int_equal(crowd[k].lost, GW_OK); /* it may come again */
@@ -311,7 +311,7 @@ static void a_fault_elsewhere_is_named(void **state)
     cluster_open(&cluster, &calm, settings, NULL);
     assert_true(
         cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US));
-    const struct gw_roster *who =
+    const struct gw_seat *who =
         gw_roster_find(cluster.coordinator, GW_ROLE_WORKER, 1);
     const struct gw_message fault = {
         .kind = GW_MESSAGE_FAULT,

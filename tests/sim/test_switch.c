@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_run.h"
 #include "server/server_state.h"
 #include "server/checkpoint/store.h"
 #include "tests/sim/cluster.h"
@@ -142,18 +142,18 @@ static void a_plan_goes_on_where_it_was_stopped(void **state)
 /* owner: the clock at which a phase begins. */
 static int is_switch_heard_of(void *owner)
 {
-    return cluster.coordinator->next.clock == *(uint64_t *)owner;
+    return gw_regimes_next_clock(cluster.coordinator) == *(uint64_t *)owner;
 }
 
 static int is_switch_taken(void *owner)
 {
-    return cluster.coordinator->base_clock == *(uint64_t *)owner;
+    return gw_regimes_base_clock(cluster.coordinator) == *(uint64_t *)owner;
 }
 
 static int are_reports_ahead(void *owner)
 {
     (void)owner;
-    return cluster.coordinator->ahead_n > 0;
+    return !gw_ahead_is_empty(cluster.coordinator);
 }
 
 /* Until a switch is heard of; then the coordinator hears no more of this
@@ -183,14 +183,16 @@ static void a_checkpoint_is_of_the_policy_of_its_step(void **state)
                               NULL};
     struct gw_manifest manifest;
     struct gw_error error;
-    uint64_t clock = 41;
+    uint64_t clock = 41, cut;
     (void)state;
     cluster_open(&cluster, &calm, settings, NULL);
     run_and_break(clock, GW_ROLE_SERVER, 0);
     assert_true(cluster_run_until(&cluster, are_reports_ahead, NULL, LIMIT_US));
-    assert_true(cluster.coordinator->cut_clock < 40);
+    assert_true(gw_decided_cut(cluster.coordinator, &cut));
+    assert_true(cut < 40);
     assert_true(cluster_run_until(&cluster, is_switch_taken, &clock, LIMIT_US));
-    assert_int_equal(cluster.coordinator->cut_clock, 40);
+    assert_true(gw_decided_cut(cluster.coordinator, &cut));
+    assert_int_equal(cut, 40);
     if (!cluster_run(&cluster, LIMIT_US) || cluster.final.status != GW_OK)
         fail_msg("%s; %s", cluster.text, cluster.note);
     assert_int_equal(

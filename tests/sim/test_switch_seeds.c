@@ -15,7 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/coordinator/coordinator_state.h"
+#include "server/coordinator/coordinator_keep.h"
 #include "server/policy/decision_state.h"
 #include "server/server_state.h"
 #include "server/checkpoint/store.h"
@@ -190,7 +190,7 @@ static void hear_early(const struct gw_decision *cut)
 {
     char name[GW_FILE_NAME_MAX];
     uint32_t last = (uint32_t)cluster.servers - 1;
-    const struct gw_roster *who =
+    const struct gw_seat *who =
         gw_roster_find(cluster.coordinator, GW_ROLE_SERVER, last);
     gw_shard_file_name(last, last + 1, name);
     if (who && cut->number % 2)

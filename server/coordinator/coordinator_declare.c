@@ -1,0 +1,110 @@
+/*
+ * The model and data of the job, as workers declare them: all the same ones,
+ * and the keys of rank 0, part by part.
+ */
+#include "config.h"
+
+#include "server/coordinator/coordinator_members.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct gw_declaration {
+    struct gw_declare first;
+    int is_here;
+    struct gw_key *keys; /* [first.keys_total] */
+    uint32_t keys_seen;
+};
+
+enum gw_status gw_declaration_open(struct gw_coordinator *self,
+                                   struct gw_error *error)
+{
+    self->declaration = calloc(1, sizeof *self->declaration);
+    return self->declaration
+               ? GW_OK
+               : gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
+}
+
+void gw_declaration_close(struct gw_coordinator *self)
+{
+    if (!self->declaration)
+        return;
+    free(self->declaration->keys);
+    free(self->declaration);
+    self->declaration = NULL;
+}
+
+const struct gw_declare *gw_declaration(const struct gw_coordinator *self)
+{
+    return &self->declaration->first;
+}
+
+const struct gw_key *gw_declaration_key(const struct gw_coordinator *self)
+{
+    return self->declaration->keys;
+}
+
+uint32_t gw_declaration_keys(const struct gw_coordinator *self)
+{
+    return self->declaration->keys_seen;
+}
+
+int gw_declaration_is_here(const struct gw_coordinator *self)
+{
+    return self->declaration->is_here;
+}
+
+int gw_declaration_add_keys(struct gw_coordinator *self,
+                            const struct gw_declare *declare)
+{
+    struct gw_declaration *known = self->declaration;
+    if (!known->keys)
+        known->keys = calloc(declare->keys_total + 1, sizeof *known->keys);
+    if (!known->keys || declare->keys_total == 0 ||
+        declare->keys_first != known->keys_seen)
+        return 0;
+    memcpy(known->keys + declare->keys_first, declare->keys,
+           declare->keys_n * sizeof *known->keys);
+    known->keys_seen += declare->keys_n;
+    return 1;
+}
+
+/* The part that all share, which shards are told too; no pointer into the
+   message outlives it. */
+static void keep(struct gw_declaration *known, const struct gw_declare *first)
+{
+    known->first = (struct gw_declare){
+        .keys_hash = first->keys_hash,
+        .course = first->course,
+        .total_steps = first->total_steps,
+        .test_samples = first->test_samples,
+        .keys_total = first->keys_total,
+        .device = "",
+        .tuned = "",
+        .note = "",
+    };
+    memcpy(known->first.data_digest, first->data_digest, GW_DIGEST_BYTES);
+    known->is_here = 1;
+}
+
+const char *gw_declaration_difference(struct gw_coordinator *self,
+                                      const struct gw_declare *declare)
+{
+    struct gw_declaration *known = self->declaration;
+    const struct gw_declare *first = &known->first;
+    if (!known->is_here)
+        keep(known, declare);
+    if (declare->keys_hash != first->keys_hash ||
+        declare->keys_total != first->keys_total)
+        return "another model (names, shapes or types of its keys)";
+    if (declare->course.samples != first->course.samples)
+        return "another number of training samples";
+    if (memcmp(declare->data_digest, first->data_digest, GW_DIGEST_BYTES) != 0)
+        return "other training data";
+    if (declare->test_samples != first->test_samples)
+        return "another number of test samples";
+    if (!gw_course_is_same(&declare->course, &first->course) ||
+        declare->total_steps != first->total_steps)
+        return "another number of steps";
+    return NULL;
+}

@@ -1,0 +1,107 @@
+/* Inside the coordinator: checkpoints. */
+#ifndef GW_SERVER_COORDINATOR_KEEP_H
+#define GW_SERVER_COORDINATOR_KEEP_H
+
+#include "server/coordinator/coordinator_state.h"
+#include "server/policy/decision.h"
+
+/*
+ * coordinator_origin.c: opening it finds where the job begins, and holds the
+ * directories until it is closed. GW_ENOMEM, the errors of gw_begin_find and
+ * gw_begin_check_empty, and the disk's.
+ */
+enum gw_status gw_origin_open(struct gw_coordinator *self,
+                              struct gw_error *error);
+void gw_origin_close(struct gw_coordinator *self);
+/* The state with which the job begins. */
+const struct gw_decision_state *
+gw_origin_state(const struct gw_coordinator *self);
+/* checkpoint.dir, where there is one, and the directory that the job goes on
+   from, where it does: entered, until the origin is closed. Thread: any. */
+struct gw_disk *gw_origin_dir(struct gw_coordinator *self);
+struct gw_disk *gw_origin_resume_dir(struct gw_coordinator *self);
+/* Before the start: does the checkpoint fit the workers' declaration? */
+enum gw_status gw_origin_check(struct gw_coordinator *self,
+                               struct gw_error *error);
+/* The tuning of a worker in the checkpoint; "": none. */
+const char *gw_origin_tuned(const struct gw_coordinator *self,
+                            const struct gw_seat *who);
+void gw_origin_fill_start(struct gw_coordinator *self, struct gw_start *start);
+/* The cut that the job goes on from, all zero where it begins; and a rank's
+   first clock, once workers have declared their course. */
+struct gw_course_cut gw_origin_cut(const struct gw_coordinator *self);
+uint64_t gw_origin_first_clock(const struct gw_coordinator *self,
+                               uint32_t rank);
+/* The split that the job goes on with, [workers]; 0 where there is none. */
+int gw_origin_first_split(const struct gw_coordinator *self, uint32_t *weight);
+/* Whether a file is part of the checkpoint that the job goes on from, and the
+   member's to read. */
+int gw_origin_may_read(const struct gw_coordinator *self,
+                       const struct gw_seat *who,
+                       uint64_t clock,
+                       const char *name);
+
+/* coordinator_keep.c: opened when it is known where the job begins */
+enum gw_status gw_keeper_open(struct gw_coordinator *self,
+                              struct gw_error *error);
+void gw_keeper_close(struct gw_coordinator *self);
+void gw_keeper_cut(struct gw_coordinator *self,
+                   const struct gw_decision *decision,
+                   const struct gw_cut *cut);
+void gw_keeper_saved(struct gw_coordinator *self,
+                     struct gw_seat *who,
+                     const struct gw_saved *saved);
+/* Non-zero when a checkpoint of `clock` is complete, or none are made. */
+int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock);
+/* Whether the member's file is called `name`, and is waited for in the
+   checkpoint of `clock`. */
+int gw_keeper_awaits(struct gw_coordinator *self,
+                     const struct gw_seat *who,
+                     uint64_t clock,
+                     const char *name);
+/* Non-zero while a checkpoint that is decided is being made; its missing files,
+   in words; and a number that grows as it comes on. */
+int gw_keeper_is_busy(const struct gw_coordinator *self);
+void gw_keeper_awaited(const struct gw_coordinator *self,
+                       char *text,
+                       size_t room);
+uint64_t gw_keeper_progress(const struct gw_coordinator *self);
+/* Non-zero while a manifest is written: that checkpoint may become complete
+   after the job's end, the others do not. */
+int gw_keeper_may_finish(const struct gw_coordinator *self);
+/* A piece of a file of a member that does not see the directory is written. */
+void gw_keeper_grew(struct gw_coordinator *self);
+
+/* ---- coordinator_inner.c ---- */
+
+/* At first the words of the job's plan are expected. */
+enum gw_status gw_inner_open(struct gw_coordinator *self,
+                             struct gw_error *error);
+/* The optimizer that workers run under the policy of this clock and keep state
+   of, "" for none. */
+const char *gw_inner_at(const struct gw_coordinator *self, uint64_t clock);
+/* This word may come into force: a worker's file may be here before its
+   decision is. */
+void gw_inner_expect(struct gw_coordinator *self,
+                     const struct gw_policy_word *word);
+int gw_inner_is_expected(const struct gw_coordinator *self);
+/* Bytes of a worker's file, at most. */
+uint64_t gw_inner_bytes_max(const struct gw_coordinator *self);
+/* Whether workers go on with their state in a checkpoint; a line where they do
+   not, and it has some or they need some. */
+int gw_inner_goes_on(const struct gw_coordinator *self,
+                     const struct gw_manifest *from);
+void gw_inner_note(struct gw_coordinator *self, const struct gw_manifest *from);
+
+/* ---- coordinator_files.c ---- */
+
+void gw_files_open(struct gw_coordinator *self,
+                   struct gw_seat *who,
+                   const struct gw_file_open *request);
+void gw_files_frame(struct gw_coordinator *self,
+                    struct gw_seat *who,
+                    const struct gw_frame *frame);
+/* After the links are closed. */
+void gw_files_close(struct gw_coordinator *self);
+
+#endif

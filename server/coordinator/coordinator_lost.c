@@ -1,0 +1,116 @@
+/* Members that are lost, that break the protocol, or that cannot go on. */
+#include "config.h"
+
+#include "server/coordinator/coordinator_end.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "server/coordinator/coordinator_members.h"
+#include "server/coordinator/coordinator_run.h"
+
+/* A silence that follows a fault within this time is put down to it. */
+#define FAULT_US 30000000
+
+/* Faults of one member that end the job. */
+#define FAULTS_MAX 16
+
+/* A connection was closed for it lately: that is why it is not heard. */
+static int has_new_fault(const struct gw_coordinator *self,
+                         const struct gw_seat *who)
+{
+    return who->fault_us > 0 &&
+           gw_loop_now(self->loop) - who->fault_us < FAULT_US;
+}
+
+void gw_coordinator_faulted(struct gw_coordinator *self,
+                            struct gw_seat *who,
+                            const char *where,
+                            const char *what)
+{
+    snprintf(who->fault, sizeof who->fault, "%s%s%s", what,
+             where[0] ? ", says " : "", where);
+    gw_text_clean(who->fault);
+    who->fault_us = gw_loop_now(self->loop);
+    if (where[0] && self->phase < GW_PHASE_ENDING)
+        gw_log_limited(self->log, &self->limit, GW_LOG_WARN,
+                       "%s breaks the protocol: %s", who->peer->name,
+                       who->fault);
+    /* it comes back each time, and will not do better */
+    if (++who->faults >= FAULTS_MAX)
+        gw_coordinator_end(self, GW_EPROTO,
+                           "%s keeps breaking the protocol: %s",
+                           who->peer->name, who->fault);
+}
+
+void gw_coordinator_lost(struct gw_coordinator *self,
+                         struct gw_peer *peer,
+                         enum gw_status status,
+                         const char *why)
+{
+    struct gw_seat *who = gw_roster_of(self, peer);
+    char paused[GW_PAUSED_BYTES];
+    if (self->phase >= GW_PHASE_ENDING || !who)
+        return;
+    gw_steps_set(self, gw_coordinator_step(self));
+    uint64_t step = gw_steps_known(self);
+    double silent = (double)gw_peer_silent_us(peer) / 1e6;
+    (void)status;
+    /* if they took this process for dead, they have left */
+    gw_member_paused_words(self->member, paused);
+    if (has_new_fault(self, who))
+        gw_coordinator_end_and_look(self, GW_EDEAD,
+                                    "%s was lost at step %" PRIu64
+                                    ": it broke the protocol: %s",
+                                    peer->name, step, who->fault);
+    else
+        gw_coordinator_end_and_look(
+            self, GW_EDEAD, "%s%s %s at step %" PRIu64 ": %s for %.1f s",
+            paused, peer->name, paused[0] ? "is heard no more" : "died", step,
+            why, silent);
+}
+
+void gw_coordinator_failed(struct gw_coordinator *self,
+                           const struct gw_peer *peer,
+                           const struct gw_end *end)
+{
+    char paused[GW_PAUSED_BYTES] = "";
+    if (end->status == GW_EDEAD) /* perhaps it missed this process */
+        gw_member_paused_words(self->member, paused);
+    gw_coordinator_end(self, end->status, "%s%s: %s", paused, peer->name,
+                       gw_reason(end->text));
+}
+
+void gw_coordinator_gone(struct gw_coordinator *self,
+                         uint32_t pid,
+                         const char *how)
+{
+    uint64_t machine = self->options.machine;
+    if (self->phase >= GW_PHASE_ENDING)
+        return;
+    gw_steps_set(self, gw_coordinator_step(self));
+    uint64_t step = gw_steps_known(self);
+    for (struct gw_seat *one = gw_roster_first(self); one; one = one->next) {
+        if (one->pid != pid || one->machine != machine)
+            continue;
+        gw_coordinator_end_and_look(self, GW_EDEAD,
+                                    "%s died at step %" PRIu64 ": %s",
+                                    one->peer->name, step, how);
+        return;
+    }
+    const char *declined = gw_decline_of_process(self, machine, pid);
+    if (declined)
+        gw_coordinator_end(self, GW_EREFUSED, "%s", declined);
+    else
+        gw_coordinator_end_and_look(self, GW_EDEAD,
+                                    "a process (pid %u) died at step %" PRIu64
+                                    ", before it had joined: %s",
+                                    pid, step, how);
+}
+
+void gw_coordinator_orphaned(struct gw_coordinator *self)
+{
+    gw_coordinator_end_and_look(self, GW_EDEAD,
+                                "the launcher died at step %" PRIu64,
+                                gw_coordinator_step(self));
+}

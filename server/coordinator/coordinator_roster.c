@@ -1,0 +1,146 @@
+/* The list of members, in the order in which they have joined, newest first. */
+#include "config.h"
+
+#include "server/coordinator/coordinator_state.h"
+
+#include <stdlib.h>
+
+struct gw_roster {
+    struct gw_seat *first;
+    uint32_t workers, servers; /* joined so far */
+    uint32_t shards;           /* of all servers; 0 until all are here */
+    uint64_t *server_process;  /* [cluster.servers] */
+};
+
+enum gw_status gw_roster_open(struct gw_coordinator *self,
+                              struct gw_error *error)
+{
+    struct gw_roster *roster = calloc(1, sizeof *roster);
+    self->roster = roster;
+    if (roster)
+        roster->server_process = calloc(self->config->cluster.servers,
+                                        sizeof *roster->server_process);
+    if (!roster || !roster->server_process)
+        return gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
+    return GW_OK;
+}
+
+void gw_roster_close(struct gw_coordinator *self)
+{
+    struct gw_roster *roster = self->roster;
+    if (!roster)
+        return;
+    while (roster->first) {
+        struct gw_seat *one = roster->first;
+        roster->first = one->next;
+        free(one);
+    }
+    free(roster->server_process);
+    free(roster);
+    self->roster = NULL;
+}
+
+struct gw_seat *gw_roster_first(const struct gw_coordinator *self)
+{
+    return self->roster->first;
+}
+
+struct gw_seat *gw_roster_of(const struct gw_coordinator *self,
+                             const struct gw_peer *peer)
+{
+    struct gw_seat *one = self->roster->first;
+    while (one && one->peer != peer)
+        one = one->next;
+    return one;
+}
+
+struct gw_seat *
+gw_roster_find(const struct gw_coordinator *self, uint8_t role, uint32_t id)
+{
+    struct gw_seat *one = self->roster->first;
+    while (one && (one->role != role || one->id != id))
+        one = one->next;
+    return one;
+}
+
+struct gw_seat *gw_roster_leader(const struct gw_coordinator *self)
+{
+    return gw_roster_find(self, GW_ROLE_SERVER, 0);
+}
+
+void gw_roster_add(struct gw_coordinator *self, struct gw_seat *who)
+{
+    who->next = self->roster->first;
+    self->roster->first = who;
+    self->roster->workers += who->role == GW_ROLE_WORKER;
+}
+
+uint32_t gw_roster_server(const struct gw_coordinator *self, uint64_t process)
+{
+    const struct gw_roster *roster = self->roster;
+    uint32_t number = 0;
+    while (number < roster->servers &&
+           roster->server_process[number] != process)
+        number++;
+    return number;
+}
+
+void gw_roster_add_server(struct gw_coordinator *self, uint64_t process)
+{
+    self->roster->server_process[self->roster->servers++] = process;
+}
+
+uint32_t gw_roster_workers(const struct gw_coordinator *self)
+{
+    return self->roster->workers;
+}
+
+uint32_t gw_roster_servers(const struct gw_coordinator *self)
+{
+    return self->roster->servers;
+}
+
+uint32_t gw_roster_shards(const struct gw_coordinator *self)
+{
+    return self->roster->shards;
+}
+
+int gw_roster_number_shards(struct gw_coordinator *self)
+{
+    struct gw_roster *roster = self->roster;
+    uint32_t next = 0;
+    for (uint32_t server = 0; server < roster->servers; server++) {
+        uint32_t first = next, threads = 0, found = 0;
+        for (struct gw_seat *one = roster->first; one; one = one->next) {
+            if (one->role != GW_ROLE_SERVER || one->server != server)
+                continue;
+            one->id = first + one->thread;
+            threads = one->threads;
+            found++;
+        }
+        if (found < threads)
+            return 0;
+        next += threads;
+    }
+    roster->shards = next;
+    return next > 0;
+}
+
+int gw_roster_has_left(const struct gw_coordinator *self)
+{
+    for (const struct gw_seat *one = self->roster->first; one; one = one->next)
+        if (gw_peer_is_up(one->peer, 0))
+            return 0;
+    return 1;
+}
+
+void gw_roster_file_name(const struct gw_coordinator *self,
+                         const struct gw_seat *who,
+                         char name[GW_FILE_NAME_MAX])
+{
+    if (who->role == GW_ROLE_SERVER)
+        gw_shard_file_name(who->id, self->roster->shards, name);
+    else
+        gw_worker_file_name(who->id, (uint32_t)self->config->cluster.workers,
+                            name);
+}
