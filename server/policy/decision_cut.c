@@ -1,9 +1,16 @@
-/* Cuts: the state of the job in the values of a decision, and out of them. */
+/*
+ * Cuts: the state of the job in the values of a decision, and out of them. And
+ * the end, which the last cut comes before.
+ */
 #include "config.h"
 
 #include "server/policy/decision_state.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+/* Cuts on their way to the disk; the end may add one. */
+#define CUTS_OPEN_MAX 2
 
 /* values[] of a cut: the state of the job at its clock */
 enum {
@@ -20,14 +27,54 @@ enum {
     CUT_VALUES,
 };
 
+struct gw_leader_cuts {
+    uint64_t clock;  /* of the last cut, GW_NEVER_CLOCK: there is none */
+    uint64_t pushes; /* applied by then, of single pushes */
+    uint32_t open;   /* cuts that are not stored yet */
+    int is_wanted;
+};
+
+enum gw_status gw_cuts_open(struct gw_leader *leader)
+{
+    const struct gw_leader_options *options = &leader->options;
+    struct gw_leader_cuts *cuts = calloc(1, sizeof *cuts);
+    leader->cuts = cuts;
+    if (!cuts)
+        return GW_ENOMEM;
+    cuts->clock = options->resumed ? options->state.clock : GW_NEVER_CLOCK;
+    cuts->pushes = options->state.pushes;
+    return GW_OK;
+}
+
+void gw_cuts_close(struct gw_leader *leader)
+{
+    free(leader->cuts);
+}
+
+static int saves(const struct gw_leader *leader)
+{
+    return leader->options.config->checkpoint.dir[0] != '\0';
+}
+
+/* The last cut is of this very state. */
+static int is_cut(const struct gw_leader *leader, uint64_t clock)
+{
+    const struct gw_leader_cuts *cuts = leader->cuts;
+    return cuts->clock >= clock && cuts->clock != GW_NEVER_CLOCK &&
+           cuts->pushes == leader->state.pushes;
+}
+
+/* ---- making them ---- */
+
 /* A checkpoint's name is a step; two of one step, which only single pushes
    make, are a step apart in name. The second may be of pushes together, where
    another policy began at that step. */
 void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best)
 {
+    struct gw_leader_cuts *cuts = leader->cuts;
     const uint64_t version = clock;
-    if (leader->cut_clock != GW_NEVER_CLOCK && leader->cut_clock >= clock)
-        clock = leader->cut_clock + 1;
+    if (cuts->clock != GW_NEVER_CLOCK && cuts->clock >= clock)
+        clock = cuts->clock + 1;
     const struct gw_decision_state *state = &leader->state;
     double values[CUT_VALUES] = {
         [CUT_APPLIED] = (double)state->applied,
@@ -48,12 +95,97 @@ void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best)
         .values = values,
         .values_n = CUT_VALUES,
     };
-    leader->want_cut = 0;
-    leader->cuts_open++;
-    leader->cut_clock = clock;
-    leader->cut_pushes = state->pushes;
+    cuts->is_wanted = 0;
+    cuts->open++;
+    cuts->clock = clock;
+    cuts->pushes = state->pushes;
     gw_leader_emit(leader, &cut);
 }
+
+/* checkpoint.every asks for a cut between the last one and `clock`: versions,
+   and the steps of single pushes, may be some steps apart. */
+static int is_due_by_steps(const struct gw_leader *leader, uint64_t clock)
+{
+    const struct gw_leader_options *options = &leader->options;
+    const struct gw_every *every = &options->config->checkpoint.every;
+    return gw_course_dues(&options->course, every, clock) >
+           gw_course_dues(&options->course, every, leader->cuts->clock);
+}
+
+static int is_due_at(const struct gw_leader *leader, uint64_t version)
+{
+    if (!saves(leader) || leader->cuts->clock == version)
+        return 0;
+    if (version == leader->options.state.clock)
+        return 1; /* the beginning is a checkpoint too */
+    return leader->cuts->is_wanted || is_due_by_steps(leader, version);
+}
+
+/* A disk that is late makes the next checkpoint late, not the job. */
+void gw_cuts_before(struct gw_leader *leader, uint64_t version)
+{
+    if (!is_due_at(leader, version))
+        return;
+    if (leader->cuts->open)
+        leader->cuts->is_wanted = 1;
+    else
+        gw_leader_cut(leader, version, 0);
+}
+
+int gw_cuts_is_due(const struct gw_leader *leader)
+{
+    const struct gw_leader_cuts *cuts = leader->cuts;
+    if (!saves(leader) || cuts->open > 0 || cuts->clock == GW_NEVER_CLOCK)
+        return 0;
+    return cuts->is_wanted || is_due_by_steps(leader, leader->state.clock);
+}
+
+void gw_cuts_want(struct gw_leader *leader)
+{
+    leader->cuts->is_wanted = 1;
+}
+
+void gw_cuts_keep_best(struct gw_leader *leader, uint64_t clock)
+{
+    if (saves(leader) && !is_cut(leader, clock))
+        gw_leader_cut(leader, clock, 1);
+}
+
+/* ---- on their way to the disk ---- */
+
+void gw_cuts_stored(struct gw_leader *leader)
+{
+    if (leader->cuts->open > 0)
+        leader->cuts->open--;
+}
+
+int gw_cuts_are_stored(const struct gw_leader *leader)
+{
+    return leader->cuts->open == 0;
+}
+
+int gw_cuts_are_late(const struct gw_leader *leader)
+{
+    return saves(leader) && leader->cuts->open >= CUTS_OPEN_MAX;
+}
+
+/* ---- the end ---- */
+
+void gw_leader_end(struct gw_leader *leader,
+                   uint64_t clock,
+                   enum gw_end_reason reason)
+{
+    if (leader->end_clock <= clock)
+        return;
+    leader->end_clock = clock;
+    if (saves(leader) && !is_cut(leader, clock))
+        gw_leader_cut(leader, clock, 0);
+    struct gw_decision end = {
+        .kind = GW_DECIDE_END, .reason = (uint8_t)reason, .clock = clock};
+    gw_leader_emit(leader, &end);
+}
+
+/* ---- reading them ---- */
 
 int gw_decision_count(double value, uint64_t *count_p)
 {

@@ -1,126 +1,145 @@
 /*
- * Inside the leader of decisions: what its files share.
+ * Inside the leader of decisions: its parts.
  *
- *   decision.c        the stream, steps, evaluations
- *   decision_count.c  backup: whose pushes make a step
- *   decision_cut.c    cuts, and the state that they carry
- *   decision_split.c  speed: who gets how much of a step
- *   decision_meet.c   policies of single pushes: drains, and what is decided
- *                     where all ranks stand still
- *   decision_switch.c from one policy to the next
+ * `struct gw_leader` holds the fields that several files read, and a pointer
+ * per part. A part's struct is defined in the file that is named for it, and
+ * only that file reads its fields. Calls between files go down this list.
+ *
+ *   decision.c          opening; versions, stops and requests
+ *   decision_quiesce.c  policies of single pushes: brings all ranks to a stand,
+ *                       for decisions that need one state of the whole job
+ *   decision_switch.c   from one policy to the next
+ *   decision_step.c     votes of the shards, and the step that they decide
+ *   decision_score.c    evaluations
+ *   decision_count.c    backup: the ranks that make a step
+ *   decision_split.c    speed: the ranks' parts of a step
+ *   decision_cut.c      cuts, the state that they carry, and the end
+ *   decision_stream.c   numbers the decisions and emits them
  */
 #ifndef GW_SERVER_DECISION_STATE_H
 #define GW_SERVER_DECISION_STATE_H
 
 #include "server/policy/decision.h"
 
-/* Cuts on their way to the disk; the end may add one. */
-#define CUTS_OPEN_MAX 2
-
-struct gw_leader_split;
-
 struct gw_leader {
     struct gw_leader_options options;
-    struct gw_decision_state state;
+    struct gw_decision_state state; /* of the job, as far as it is decided */
     struct gw_regime regime;
-    struct gw_rounds rounds; /* of it */
-    struct gw_regime next;   /* decided, and holds from */
-    uint64_t next_clock;     /* this clock on; GW_NEVER_CLOCK: there is none */
-    int asked;               /* by somebody, for this word */
-    struct gw_policy_word asked_word;
-    uint64_t number;
-    uint64_t seen_version; /* gw_leader_before has been here */
-    uint64_t end_clock;
-    uint64_t cut_clock; /* of the last cut */
-    uint32_t cuts_open; /* that are not stored yet */
-    int score_waits;    /* for a cut to be stored */
-    int stop, want_cut;
-    uint8_t phase;        /* of the votes that are awaited */
-    uint32_t voters;      /* shards that own a chunk */
-    uint32_t votes;       /* of them, complete */
-    uint32_t *voted;      /* [shards] values received */
-    double *square;       /* [chunks], and [2 * chunks] in phase 2 */
-    double *trust;        /* [keys] */
-    uint64_t samples;     /* that votes of this phase count, */
-    uint32_t samples_by;  /* as this shard was the first to say, */
-    int has_samples;      /* if one was */
-    uint64_t voted_clock; /* of the step that was decided last */
-    uint32_t *bad;        /* [ranks] */
-    uint32_t bad_n;
-    struct gw_score *score; /* [ranks] */
-    uint8_t *scored;        /* [ranks] */
-    uint32_t scores;
-    uint64_t score_clock;
-    uint64_t dues_done; /* evaluations of those that were due */
+    struct gw_rounds rounds; /* of the regime */
+    uint64_t seen_version;   /* gw_leader_before has been here */
+    uint64_t end_clock;      /* GW_NEVER_CLOCK: not decided */
+    uint32_t voters;         /* shards that own a chunk */
+    int stop;
 
-    /* backup: whose pushes are where, of the clock that is gathered */
-    uint8_t *arrived;   /* [shards][ranks] all of them are there */
-    uint32_t *arrivals; /* [ranks] shards where that is so */
-    uint32_t *first;    /* [ranks] whole at all shards, in that order */
-    uint32_t first_n;
-    int counted; /* it is decided who counts */
-
+    struct gw_leader_stream *stream;
+    struct gw_leader_cuts *cuts;
+    struct gw_leader_switch *policy;
+    struct gw_leader_votes *votes;
+    struct gw_leader_scores *scores;
+    struct gw_leader_count *count;
+    struct gw_leader_quiesce *quiesce;
     struct gw_leader_split *split; /* NULL where parts are even */
-
-    /* where each push makes a version */
-    uint64_t base_clock, base_pushes; /* steps are counted from here */
-    uint64_t cut_pushes;              /* of the last cut */
-    uint64_t drain;                   /* number of the drain, 0: none */
-    int scoring;        /* from a resume that says so to a score */
-    uint64_t *at;       /* [ranks] clocks of the last meeting */
-    uint64_t *standing; /* [shards][ranks] as settled */
-    uint8_t *blocked;   /* [shards][ranks] */
-    uint8_t *settled;   /* [shards] */
 };
 
-/* decision.c */
+/* ---- decision_stream.c ---- */
+
+enum gw_status gw_stream_open(struct gw_leader *leader);
+void gw_stream_close(struct gw_leader *leader);
+/* The next decision, with its number; of single pushes, with the clocks where
+   the ranks stand. */
 void gw_leader_emit(struct gw_leader *leader, struct gw_decision *decision);
+uint64_t gw_stream_number(const struct gw_leader *leader);
+/* All ranks stand at this clock, or each at its own of [ranks]. */
+void gw_stream_stand(struct gw_leader *leader, uint64_t clock);
+void gw_stream_stand_apart(struct gw_leader *leader, const uint64_t *clocks);
+
+/* ---- decision_cut.c ---- */
+
+enum gw_status gw_cuts_open(struct gw_leader *leader);
+void gw_cuts_close(struct gw_leader *leader);
+void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best);
+/* At a version, where pushes are applied together: a cut is due, by steps, by
+   the clock on the wall, or because it is the beginning; makes it, or has it
+   made later where the disk is late. */
+void gw_cuts_before(struct gw_leader *leader, uint64_t version);
+/* Where all ranks stand still: a cut is due. */
+int gw_cuts_is_due(const struct gw_leader *leader);
+/* The next cut is made as soon as one can be. */
+void gw_cuts_want(struct gw_leader *leader);
+/* Cuts on their way to the disk: one less; none; as many as there may be. */
+void gw_cuts_stored(struct gw_leader *leader);
+int gw_cuts_are_stored(const struct gw_leader *leader);
+int gw_cuts_are_late(const struct gw_leader *leader);
+/* The best state so far: cut, unless the last cut is of it. */
+void gw_cuts_keep_best(struct gw_leader *leader, uint64_t clock);
+/* Decides the end, with a cut before it. */
 void gw_leader_end(struct gw_leader *leader,
                    uint64_t clock,
                    enum gw_end_reason reason);
-int gw_leader_saves(const struct gw_leader *leader);
-/* Whether checkpoint.every asks for a cut between the last one and `clock`. */
-int gw_leader_cut_is_due(const struct gw_leader *leader, uint64_t clock);
-/* Evaluations that the job file has for the steps up to `clock`. */
-uint64_t gw_evaluations_due(const struct gw_leader *leader, uint64_t clock);
 
-/* decision_cut.c */
-void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best);
+/* ---- decision_step.c ---- */
 
-/* decision_count.c */
+enum gw_status gw_votes_open(struct gw_leader *leader);
+void gw_votes_close(struct gw_leader *leader);
+
+/* ---- decision_score.c ---- */
+
+enum gw_status gw_scores_open(struct gw_leader *leader);
+void gw_scores_close(struct gw_leader *leader);
+/* At the present step an evaluation is due. */
+int gw_scores_is_due(const struct gw_leader *leader);
+/* A cut is stored: a score may have waited for it. */
+void gw_scores_recheck(struct gw_leader *leader);
+/* A resume asks for an evaluation, or does not; from one that does until the
+   score nothing else may be decided. */
+void gw_scores_ask(struct gw_leader *leader, int asked);
+int gw_scores_is_asked(const struct gw_leader *leader);
+
+/* ---- decision_count.c ---- */
+
 enum gw_status gw_count_open(struct gw_leader *leader);
 void gw_count_close(struct gw_leader *leader);
 /* The next clock is gathered. */
 void gw_count_next(struct gw_leader *leader);
+/* The ranks that count are decided. */
+int gw_count_is_decided(const struct gw_leader *leader);
 
-/* decision_split.c */
+/* ---- decision_split.c ---- */
+
 enum gw_status gw_split_open(struct gw_leader *leader);
 void gw_split_close(struct gw_leader *leader);
 /* Decides how steps from `clock` on are divided, if that changes there; before
    the first answer for the version from which the one of `clock` is made. */
 void gw_split_before(struct gw_leader *leader, uint64_t clock);
 
-/* decision_switch.c */
-/* A regime holds from this clock on. */
-void gw_switch_hold(struct gw_leader *leader,
-                    const struct gw_regime *regime,
-                    uint64_t clock);
-/* Pushes together, at a version that nobody has yet: decides what holds from
-   the one after. */
-void gw_switch_announce(struct gw_leader *leader);
-/* What was decided for this version begins. */
-void gw_switch_begin(struct gw_leader *leader, uint64_t version);
-/* Single pushes: whether another policy is due; where all stand still it is
-   decided, and begins behind `resume`. */
-int gw_switch_is_due(const struct gw_leader *leader);
-void gw_switch_meet(struct gw_leader *leader, struct gw_decision *resume);
+/* ---- decision_switch.c ---- */
 
-/* decision_meet.c */
-enum gw_status gw_meet_open(struct gw_leader *leader);
-void gw_meet_close(struct gw_leader *leader);
+enum gw_status gw_switch_open(struct gw_leader *leader);
+void gw_switch_close(struct gw_leader *leader);
+/* The user asks for this word. */
+void gw_switch_ask(struct gw_leader *leader, const struct gw_policy_word *word);
+int gw_switch_is_asked(const struct gw_leader *leader);
+/* Pushes together, at a version that nobody has yet: decides the policy from
+   the next version on. */
+void gw_switch_announce(struct gw_leader *leader);
+/* A policy that is decided for this version begins: returns its clock, or
+   GW_NEVER_CLOCK. */
+uint64_t gw_switch_begin(struct gw_leader *leader, uint64_t version);
+/* Single pushes: another policy is due; where all stand still it is decided,
+   and begins behind `resume`. `meet` returns 0 where it was not. */
+int gw_switch_is_due(const struct gw_leader *leader);
+int gw_switch_meet(struct gw_leader *leader, struct gw_decision *resume);
+/* The regime in which a version is made, as far as is decided. */
+const struct gw_regime *gw_switch_regime_at(const struct gw_leader *leader,
+                                            uint64_t version);
+
+/* ---- decision_quiesce.c ---- */
+
+enum gw_status gw_quiesce_open(struct gw_leader *leader);
+void gw_quiesce_close(struct gw_leader *leader);
 /* Single pushes begin: every rank is at this clock. */
-void gw_meet_begin(struct gw_leader *leader, uint64_t clock);
-/* Decides a drain where something is to happen that needs one. */
-void gw_meet_maybe(struct gw_leader *leader);
+void gw_quiesce_begin(struct gw_leader *leader, uint64_t clock);
+/* Decides to quiesce where a decision is due that needs it. */
+void gw_quiesce_maybe(struct gw_leader *leader);
 
 #endif

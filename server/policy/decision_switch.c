@@ -1,27 +1,73 @@
 /*
- * Which policy comes next, and when: what somebody has asked for, else what the
- * job's plan has. See switch.c for what a shard makes of it.
+ * The next policy, and its clock: the one that the user has asked for, else the
+ * next one of the job's plan. server/switch.c is the side of a shard.
  */
 #include "config.h"
 
 #include "server/policy/decision_state.h"
 
-void gw_leader_switch(struct gw_leader *leader,
-                      const struct gw_policy_word *word)
+#include <stdlib.h>
+
+struct gw_leader_switch {
+    struct gw_regime next; /* decided, and holds from */
+    uint64_t clock;        /* this clock on; GW_NEVER_CLOCK: there is none */
+    int is_asked;          /* by the user, for this word */
+    struct gw_policy_word asked;
+};
+
+/* A regime holds from this clock on. */
+static void
+hold(struct gw_leader *leader, const struct gw_regime *regime, uint64_t clock)
 {
-    leader->asked = 1;
-    leader->asked_word = *word;
-    gw_meet_maybe(leader);
+    const struct gw_leader_options *options = &leader->options;
+    leader->regime = *regime;
+    leader->rounds =
+        gw_rounds_of(options->config, &regime->word, clock, regime->until,
+                     options->total_steps, &options->course);
 }
 
-/* What is to hold from a step on; 0: what does now. */
+enum gw_status gw_switch_open(struct gw_leader *leader)
+{
+    const struct gw_leader_options *options = &leader->options;
+    leader->policy = calloc(1, sizeof *leader->policy);
+    if (!leader->policy)
+        return GW_ENOMEM;
+    leader->policy->clock = GW_NEVER_CLOCK;
+    hold(leader, &options->regime, options->state.clock);
+    return GW_OK;
+}
+
+void gw_switch_close(struct gw_leader *leader)
+{
+    free(leader->policy);
+}
+
+void gw_switch_ask(struct gw_leader *leader, const struct gw_policy_word *word)
+{
+    leader->policy->is_asked = 1;
+    leader->policy->asked = *word;
+}
+
+int gw_switch_is_asked(const struct gw_leader *leader)
+{
+    return leader->policy->is_asked;
+}
+
+const struct gw_regime *gw_switch_regime_at(const struct gw_leader *leader,
+                                            uint64_t version)
+{
+    return leader->policy->clock <= version ? &leader->policy->next
+                                            : &leader->regime;
+}
+
+/* The policy that is to hold from a step on; 0: the one in force. */
 static int find_next(const struct gw_leader *leader,
                      uint64_t step,
                      struct gw_regime *regime)
 {
     const struct gw_config *config = leader->options.config;
-    if (leader->asked)
-        return gw_regime_make(config, &leader->asked_word, step, regime,
+    if (leader->policy->is_asked)
+        return gw_regime_make(config, &leader->policy->asked, step, regime,
                               NULL) == GW_OK;
     return step >= leader->regime.until &&
            gw_regime_at(config, step, regime, NULL) == GW_OK;
@@ -40,19 +86,8 @@ decide(struct gw_leader *leader, const struct gw_regime *regime, uint64_t clock)
                                .policy = word,
                                .values = &pushes,
                                .values_n = 1};
-    leader->asked = 0;
+    leader->policy->is_asked = 0;
     gw_leader_emit(leader, &next);
-}
-
-void gw_switch_hold(struct gw_leader *leader,
-                    const struct gw_regime *regime,
-                    uint64_t clock)
-{
-    const struct gw_leader_options *options = &leader->options;
-    leader->regime = *regime;
-    leader->rounds =
-        gw_rounds_of(options->config, &regime->word, clock, regime->until,
-                     options->total_steps, &options->course);
 }
 
 static void
@@ -60,10 +95,9 @@ begin(struct gw_leader *leader, const struct gw_regime *regime, uint64_t clock)
 {
     if (regime->optimizer != leader->regime.optimizer)
         leader->state.applied = 0; /* another one makes its first step */
-    gw_switch_hold(leader, regime, clock);
-    leader->next_clock = GW_NEVER_CLOCK;
+    hold(leader, regime, clock);
+    leader->policy->clock = GW_NEVER_CLOCK;
     gw_count_next(leader);
-    gw_meet_begin(leader, clock);
 }
 
 /* ---- pushes together ---- */
@@ -76,16 +110,19 @@ void gw_switch_announce(struct gw_leader *leader)
         clock >= leader->options.total_steps ||
         !find_next(leader, clock, &next))
         return;
-    leader->next = next;
-    leader->next_clock = clock;
+    leader->policy->next = next;
+    leader->policy->clock = clock;
     decide(leader, &next, clock);
 }
 
-void gw_switch_begin(struct gw_leader *leader, uint64_t version)
+uint64_t gw_switch_begin(struct gw_leader *leader, uint64_t version)
 {
-    struct gw_regime next = leader->next;
-    if (version >= leader->next_clock && leader->next_clock != GW_NEVER_CLOCK)
-        begin(leader, &next, leader->next_clock);
+    struct gw_regime next = leader->policy->next;
+    uint64_t clock = leader->policy->clock;
+    if (clock == GW_NEVER_CLOCK || version < clock)
+        return GW_NEVER_CLOCK;
+    begin(leader, &next, clock);
+    return clock;
 }
 
 /* ---- single pushes ---- */
@@ -93,20 +130,21 @@ void gw_switch_begin(struct gw_leader *leader, uint64_t version)
 int gw_switch_is_due(const struct gw_leader *leader)
 {
     struct gw_regime next;
-    return leader->regime.each && leader->cuts_open == 0 &&
+    return leader->regime.each && gw_cuts_are_stored(leader) &&
            find_next(leader, leader->state.clock, &next);
 }
 
-void gw_switch_meet(struct gw_leader *leader, struct gw_decision *resume)
+int gw_switch_meet(struct gw_leader *leader, struct gw_decision *resume)
 {
     struct gw_regime next;
     uint64_t clock = leader->state.clock;
     if (!find_next(leader, clock, &next))
-        return;
+        return 0;
     decide(leader, &next, clock);
     resume->clock = clock;
     gw_leader_emit(leader, resume);
-    /* what this clock brings is looked at when its version is given out */
+    /* other decisions on this clock are made when its version is given out */
     leader->seen_version = GW_NEVER_CLOCK;
     begin(leader, &next, clock);
+    return 1;
 }

@@ -3,9 +3,12 @@ libserver_a_SOURCES += \
 	%D%/decision.h \
 	%D%/decision_count.c \
 	%D%/decision_cut.c \
-	%D%/decision_meet.c \
+	%D%/decision_quiesce.c \
+	%D%/decision_score.c \
 	%D%/decision_split.c \
 	%D%/decision_state.h \
+	%D%/decision_step.c \
+	%D%/decision_stream.c \
 	%D%/decision_switch.c \
 	%D%/delay.c \
 	%D%/delay.h \

@@ -242,7 +242,7 @@ static void requests_that_make_no_sense_are_refused(void **state)
                                         .request = {.kind = GW_REQUEST_POLICY,
                                                     .text = words[i]}});
         session_pass_time(world, TURN_US);
-        assert_false(world->server->leader->asked);
+        assert_false(gw_switch_is_asked(world->server->leader));
         assert_true(gw_metrics_get(&world->metrics, GW_METRIC_PROTOCOL_ERRORS) >
                     0);
         session_close(world);

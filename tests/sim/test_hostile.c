@@ -242,7 +242,7 @@ static void orders_from_the_network_are_refused(void **state)
 static int is_decided(void *owner)
 {
     const struct gw_server *server = owner;
-    return !server->leader->asked;
+    return !gw_switch_is_asked(server->leader);
 }
 
 static int is_switched(void *owner)
@@ -329,7 +329,8 @@ static void decisions_before_their_votes_end_the_job(void **state)
                                       LIMIT_US));
         const struct gw_leader *leader = leading()->leader;
         const struct gw_decision forged = {.kind = kinds[i % 2],
-                                           .number = leader->number + 1,
+                                           .number =
+                                               gw_stream_number(leader) + 1,
                                            .clock = leader->state.clock + 1,
                                            .apply = 1};
         leader->options.emit(leader->options.owner, &forged);

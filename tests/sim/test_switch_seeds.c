@@ -202,9 +202,8 @@ static void hear_early(const struct gw_decision *cut)
  */
 static void note_word(const struct gw_leader *leader, uint64_t clock)
 {
-    const struct gw_regime *regime =
-        leader->next_clock <= clock ? &leader->next : &leader->regime;
-    gw_policy_word_print(&regime->word, trial.cut_word);
+    gw_policy_word_print(&gw_switch_regime_at(leader, clock)->word,
+                         trial.cut_word);
 }
 
 static void tapped(void *owner, const struct gw_decision *decision)

@@ -1,0 +1,189 @@
+/*
+ * Where each push makes a version, ranks are at clocks of their own, and a
+ * decision that needs one state of the whole job (a checkpoint, an evaluation,
+ * a switch, the end) waits until all stand still. server/each.c is the side of
+ * the shards. On the wire: DRAIN, SETTLED of each shard, RESUME.
+ */
+#include "config.h"
+
+#include "server/policy/decision_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct gw_leader_quiesce {
+    uint64_t base_clock, base_pushes; /* steps are counted from here */
+    uint64_t drain;                   /* number of the drain, 0: none */
+    uint64_t *standing;               /* [shards][ranks] as settled */
+    uint8_t *blocked;                 /* [shards][ranks] */
+    uint8_t *settled;                 /* [shards] */
+};
+
+enum gw_status gw_quiesce_open(struct gw_leader *leader)
+{
+    const struct gw_leader_options *options = &leader->options;
+    size_t all = (size_t)options->shards * options->ranks;
+    struct gw_leader_quiesce *quiesce = calloc(1, sizeof *quiesce);
+    leader->quiesce = quiesce;
+    if (!quiesce)
+        return GW_ENOMEM;
+    quiesce->standing = calloc(all, sizeof *quiesce->standing);
+    quiesce->blocked = calloc(all, sizeof *quiesce->blocked);
+    quiesce->settled = calloc(options->shards, sizeof *quiesce->settled);
+    quiesce->base_clock = options->state.clock;
+    quiesce->base_pushes = options->state.pushes;
+    return quiesce->standing && quiesce->blocked && quiesce->settled
+               ? GW_OK
+               : GW_ENOMEM;
+}
+
+void gw_quiesce_close(struct gw_leader *leader)
+{
+    struct gw_leader_quiesce *quiesce = leader->quiesce;
+    if (!quiesce)
+        return;
+    free(quiesce->standing);
+    free(quiesce->blocked);
+    free(quiesce->settled);
+    free(quiesce);
+}
+
+void gw_quiesce_begin(struct gw_leader *leader, uint64_t clock)
+{
+    gw_stream_stand(leader, clock);
+    leader->quiesce->base_clock = clock;
+    leader->quiesce->base_pushes = leader->state.pushes;
+}
+
+/* ---- due decisions ---- */
+
+static int is_over(const struct gw_leader *leader)
+{
+    return leader->stop || leader->state.clock >= leader->options.total_steps;
+}
+
+void gw_quiesce_maybe(struct gw_leader *leader)
+{
+    struct gw_leader_quiesce *quiesce = leader->quiesce;
+    /* before the first answers no push is under way */
+    if (!leader->regime.each || quiesce->drain ||
+        leader->seen_version == GW_NEVER_CLOCK ||
+        leader->end_clock != GW_NEVER_CLOCK || gw_scores_is_asked(leader))
+        return;
+    if (!is_over(leader) && !gw_cuts_is_due(leader) &&
+        !gw_scores_is_due(leader) && !gw_switch_is_due(leader))
+        return;
+    struct gw_decision drain = {.kind = GW_DECIDE_DRAIN,
+                                .clock = leader->state.clock};
+    memset(quiesce->settled, 0, leader->options.shards);
+    quiesce->drain = gw_stream_number(leader) + 1;
+    gw_leader_emit(leader, &drain);
+}
+
+void gw_leader_pushed(struct gw_leader *leader,
+                      uint64_t updates,
+                      uint64_t pushes)
+{
+    const struct gw_leader_quiesce *quiesce = leader->quiesce;
+    leader->state.applied = updates;
+    leader->state.pushes = pushes;
+    leader->state.clock =
+        quiesce->base_clock +
+        (pushes - quiesce->base_pushes) / leader->options.ranks;
+    gw_quiesce_maybe(leader);
+}
+
+/* ---- where all stand still ---- */
+
+/* Non-zero where another policy begins: it resumes by itself. */
+static int decide_due(struct gw_leader *leader, struct gw_decision *resume)
+{
+    uint64_t clock = leader->state.clock;
+    if (clock >= leader->options.total_steps) {
+        gw_leader_end(leader, leader->options.total_steps, GW_END_COMPLETE);
+    } else if (leader->stop) {
+        gw_leader_end(leader, clock, GW_END_STOPPED);
+    } else if (gw_switch_is_due(leader) && !gw_scores_is_due(leader)) {
+        if (gw_switch_meet(leader, resume))
+            gw_quiesce_begin(leader, clock);
+        return 1;
+    } else {
+        if (gw_cuts_is_due(leader))
+            gw_leader_cut(leader, clock, 0);
+        resume->reason = gw_scores_is_due(leader) != 0;
+    }
+    return 0;
+}
+
+/* A rank that waits for a score is not blocked, so nothing else may begin. */
+static void go_on(struct gw_leader *leader)
+{
+    struct gw_decision resume = {.kind = GW_DECIDE_RESUME};
+    leader->quiesce->drain = 0;
+    if (decide_due(leader, &resume))
+        return;
+    gw_scores_ask(leader, resume.reason);
+    resume.clock = leader->end_clock != GW_NEVER_CLOCK ? leader->end_clock
+                                                       : leader->state.clock;
+    gw_leader_emit(leader, &resume);
+}
+
+/* Every shard that owns a chunk says the same of the rank, and one of them has
+   it waiting. */
+static int stands_still(const struct gw_leader *leader, uint32_t rank)
+{
+    const struct gw_leader_options *options = &leader->options;
+    int blocked = 0, first = 1;
+    uint64_t clock = 0;
+    for (uint32_t shard = 0; shard < options->shards; shard++) {
+        size_t place = (size_t)shard * options->ranks + rank;
+        if (options->map->shard_chunks[shard] == 0)
+            continue;
+        if (!first && leader->quiesce->standing[place] != clock)
+            return 0;
+        clock = leader->quiesce->standing[place];
+        blocked |= leader->quiesce->blocked[place];
+        first = 0;
+    }
+    return blocked;
+}
+
+static int all_stand_still(struct gw_leader *leader)
+{
+    const struct gw_leader_options *options = &leader->options;
+    for (uint32_t shard = 0; shard < options->shards; shard++)
+        if (options->map->shard_chunks[shard] > 0 &&
+            !leader->quiesce->settled[shard])
+            return 0;
+    for (uint32_t rank = 0; rank < options->ranks; rank++)
+        if (!stands_still(leader, rank))
+            return 0;
+    return 1;
+}
+
+enum gw_status gw_leader_settled(struct gw_leader *leader,
+                                 uint32_t shard,
+                                 const struct gw_settled *settled)
+{
+    struct gw_leader_quiesce *quiesce = leader->quiesce;
+    uint32_t ranks = leader->options.ranks;
+    if (shard >= leader->options.shards || settled->clocks_n != ranks)
+        return GW_EPROTO;
+    if (settled->decision != quiesce->drain || !quiesce->drain)
+        return GW_OK; /* the answer to a drain that is over */
+    size_t place = (size_t)shard * ranks;
+    memset(quiesce->blocked + place, 0, ranks);
+    for (uint32_t i = 0; i < settled->blocked_n; i++) {
+        if (settled->blocked[i] >= ranks)
+            return GW_EPROTO;
+        quiesce->blocked[place + settled->blocked[i]] = 1;
+    }
+    memcpy(quiesce->standing + place, settled->clocks,
+           ranks * sizeof *settled->clocks);
+    quiesce->settled[shard] = 1;
+    if (!all_stand_still(leader))
+        return GW_OK;
+    gw_stream_stand_apart(leader, settled->clocks);
+    go_on(leader);
+    return GW_OK;
+}
