@@ -33,7 +33,7 @@ static enum gw_status enter(const struct gw_begin *begin,
     return gw_store_enter(begin->disk, path, GW_ACCESS_PRIVATE, dir, error);
 }
 
-/* The newest checkpoint that is whole; those that are not are named. */
+/* The newest whole checkpoint; incomplete ones are named. */
 static enum gw_status choose(struct gw_begin *begin, struct gw_error *error)
 {
     struct gw_disk dir;
@@ -115,7 +115,7 @@ static void note_policy(const struct gw_begin *begin)
             from->policy, word);
 }
 
-/* What another optimizer left cannot be used by this one. */
+/* One optimizer cannot use the state of another. */
 static enum gw_status check_optimizer(struct gw_begin *begin,
                                       struct gw_error *error)
 {

@@ -1,7 +1,7 @@
 /*
- * Where a job begins: which checkpoint it goes on from, and what speaks against
- * its directory. For the coordinator, and for who asks beforehand. Blocking
- * calls, which write nothing.
+ * The beginning of a job: the checkpoint that it goes on from, and the
+ * obstacles in its directory. For the coordinator, and for commands that ask
+ * beforehand. Blocking calls, which write nothing.
  */
 #ifndef GW_SERVER_BEGIN_H
 #define GW_SERVER_BEGIN_H
@@ -25,8 +25,8 @@ struct gw_begin {
     void *owner;
 
     int is_resumed;           /* there is a checkpoint to go on from, */
-    struct gw_config *then;   /* of the job that made it, NULL where that cannot
-                                 be read, */
+    struct gw_config *then;   /* the job that made it, NULL where that cannot be
+                                 read, */
     struct gw_course_cut cut; /* and the course that this took up to there */
     struct gw_manifest from;  /* and it is whole */
     struct gw_regime regime;  /* the policy that the job begins with */
@@ -34,15 +34,16 @@ struct gw_begin {
 };
 
 /*
- * Finds the newest checkpoint that is whole where the job is to go on from one;
- * those that are not are noted by name, and so is which one it is. One that was
- * begun and never finished is none: the job begins anew. GW_ENOENT, GW_ECORRUPT
- * (none is whole), GW_EMISMATCH (of another optimizer), GW_EEXIST (the job does
- * not go on, and the directory holds checkpoints), each with a line. What was
- * found is freed with gw_begin_free in any case.
+ * Finds the newest checkpoint that is whole where the job is to go on from
+ * one; incomplete ones are noted by name, and so is the one that is found. One
+ * that was begun and never finished does not count: the job starts from the
+ * beginning. GW_ENOENT, GW_ECORRUPT (none is whole), GW_EMISMATCH (of another
+ * optimizer), GW_EEXIST (the job does not go on, and the directory holds
+ * checkpoints), each with a line. The result is freed with gw_begin_free in
+ * any case.
  *
- * Under another policy than the checkpoint's servers may run another optimizer,
- * which then begins anew. That it is another one is noted.
+ * Under another policy than the checkpoint's servers may run another
+ * optimizer, which then begins without state. That it is another one is noted.
  */
 enum gw_status gw_begin_find(struct gw_begin *begin, struct gw_error *error);
 void gw_begin_free(struct gw_begin *begin);
@@ -55,8 +56,8 @@ enum gw_status gw_begin_check_empty(const struct gw_begin *begin,
 enum gw_status gw_begin_check_free(const struct gw_begin *begin,
                                    struct gw_error *error);
 
-/* Where the job repeats the splits of another run (train.split_from): what
-   gw_splits_read fails with. */
+/* For a job that repeats the splits of another run (train.split_from): the
+   errors of gw_splits_read. */
 enum gw_status gw_begin_check_splits(const struct gw_begin *begin,
                                      const struct gw_config *config,
                                      struct gw_error *error);
@@ -66,23 +67,21 @@ void gw_begin_note(const struct gw_begin *begin, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /*
- * Lines about what is seen only once the job's steps are known: that it ends
- * before a phase of its plan or a round of easgd; where a job goes on whose
- * steps or training set are others than those that made the checkpoint, and
- * what becomes of all that is counted in steps and epochs; and that the model
- * in parts meets at other steps.
+ * Lines that need the number of the job's steps: it ends before a phase of its
+ * plan or a round of easgd; it goes on with other steps or another training
+ * set than the checkpoint was made with, and how counts of steps and epochs
+ * are converted; the model in parts meets at other steps.
  */
 void gw_begin_note_steps(const struct gw_begin *begin,
                          uint64_t total_steps,
                          const struct gw_course *course);
 
 /*
- * What the checkpoint counts, in the units of the job that goes on from it:
- * pushes, of as many workers as that has; evaluations, as if they had been as
- * often as that makes them. Whether its steps are those that the checkpoint was
- * made by; and, where they are, whether ranks go on each at the step to which
- * it had come, as they do under the same policy of single pushes. The course is
- * the one of the job that goes on.
+ * Counts of the checkpoint in the units of the job that goes on from it:
+ * pushes, for its number of workers; evaluations, for its interval.
+ * `keeps_course`: its steps are the checkpoint's; `goes_apart`: they are, and
+ * each rank goes on at the step that it had reached, as ranks do under the
+ * same policy of single pushes. The course is the one of the job that goes on.
  */
 uint64_t gw_begin_pushes(const struct gw_begin *begin);
 uint32_t gw_begin_evaluations(const struct gw_begin *begin,
@@ -92,7 +91,7 @@ int gw_begin_keeps_course(const struct gw_begin *begin,
 int gw_begin_goes_apart(const struct gw_begin *begin,
                         const struct gw_course *now);
 
-/* GW_EMISMATCH: what was found is of a model with other keys. */
+/* GW_EMISMATCH: the checkpoint is of a model with other keys. */
 enum gw_status gw_begin_check_model(const struct gw_begin *begin,
                                     uint64_t keys_hash,
                                     struct gw_error *error);

@@ -1,8 +1,8 @@
 /*
  * A checkpoint counts in units that keys of its job define: steps of a global
- * batch, epochs of a training set, pushes of so many workers, evaluations of an
- * interval. What these come to in the job that goes on, and the lines that say
- * so; and what else is seen only once the steps of a job are known.
+ * batch, epochs of a training set, pushes of so many workers, evaluations of
+ * an interval. Their values in the job that goes on, and the lines about them;
+ * and other lines that need the number of the job's steps.
  */
 #include "config.h"
 
@@ -243,7 +243,7 @@ static void note_ranks(const struct gw_begin *begin,
                   least, most, from->state.clock);
 }
 
-/* Whether `now` may be what was `then`, perhaps by a path that was relative. */
+/* `now` may be the file that was `then`, perhaps by a relative path. */
 static int is_same_file(const char *then, const char *now)
 {
     size_t n = strlen(then), all = strlen(now);

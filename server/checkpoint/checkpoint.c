@@ -16,8 +16,7 @@
 
 /* ---- a checkpoint ---- */
 
-/* The newest that is whole, entered; what is being written has no manifest
-   yet. */
+/* The newest whole one, entered; one being written has no manifest yet. */
 static enum gw_status newest(struct gw_disk *dir,
                              gw_checkpoint_refused *refused,
                              struct gw_disk *checkpoint,
@@ -146,8 +145,8 @@ static int is_named_as_one(const char *path)
     return gw_checkpoint_clock(name, &unused);
 }
 
-/* A directory with a manifest is a checkpoint, whatever its name; another one
-   may hold some. */
+/* A directory with a manifest is a checkpoint under any name; another one may
+   hold some. */
 static enum gw_status find(struct gw_disk *disk,
                            const char *path,
                            gw_checkpoint_refused *refused,

@@ -23,12 +23,11 @@ struct gw_checkpoint {
 typedef void gw_checkpoint_refused(uint64_t clock, const char *why);
 
 /*
- * Reads a checkpoint: `path` is one, under whatever name, if it has a manifest,
+ * Reads a checkpoint: `path` is one, under any name, if it has a manifest,
  * else a checkpoint.dir, of which the newest whole one is taken: every file is
- * compared with its digest, and those that are damaged are `refused`, one by
- * one. GW_ENOENT,
- * GW_ECORRUPT with a line that names the file, GW_ENOMEM. *checkpoint is set
- * only on GW_OK, to be freed with gw_checkpoint_close.
+ * compared with its digest, and damaged checkpoints are `refused`, one by one.
+ * GW_ENOENT, GW_ECORRUPT with a line that names the file, GW_ENOMEM.
+ * *checkpoint is set only on GW_OK, to be freed with gw_checkpoint_close.
  */
 enum gw_status gw_checkpoint_open(struct gw_disk *disk,
                                   const char *path,
@@ -37,7 +36,7 @@ enum gw_status gw_checkpoint_open(struct gw_disk *disk,
                                   struct gw_error *error);
 void gw_checkpoint_close(struct gw_checkpoint *checkpoint);
 
-/* Where key i of the checkpoint begins. */
+/* The first element of key i of the checkpoint. */
 const float *gw_checkpoint_key(const struct gw_checkpoint *checkpoint,
                                size_t key);
 
@@ -50,7 +49,7 @@ enum gw_status gw_checkpoint_export(const struct gw_checkpoint *checkpoint,
                                     const char *file,
                                     struct gw_error *error);
 
-/* A checkpoint.dir, and who may read what is made there. */
+/* A checkpoint.dir, and who may read new files there. */
 struct gw_checkpoint_target {
     const char *dir;
     enum gw_access access;

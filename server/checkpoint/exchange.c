@@ -13,7 +13,7 @@
 #include "server/checkpoint/tensors.h"
 #include "transport/link/output.h"
 
-#define SHAPE_BYTES 128 /* of its text; a longer one is cut */
+#define SHAPE_BYTES 128 /* bytes of its text; a longer one is cut */
 
 /* ---- out ---- */
 
@@ -202,8 +202,8 @@ static enum gw_status read_weights(struct gw_disk *disk,
     return status;
 }
 
-/* The weights of a checkpoint, which lie as those of the job do where the keys
-   are the same. */
+/* The weights of a checkpoint. With the same keys they lie as the weights of
+   the job do. */
 static enum gw_status take_weights(struct gw_disk *disk,
                                    const char *path,
                                    gw_checkpoint_refused *refused,

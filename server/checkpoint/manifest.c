@@ -68,7 +68,7 @@ static json_t *print_state(const struct gw_decision_state *state)
         (json_int_t)state->pushes);
 }
 
-/* Where the job stands in its data, and the course by which it came there. */
+/* The job's position in its data, and the course that led there. */
 static json_t *print_data(const struct gw_manifest *manifest)
 {
     const struct gw_course *course = &manifest->course;

@@ -28,18 +28,18 @@ struct gw_manifest_file {
     uint8_t sha256[GW_DIGEST_BYTES];
 };
 
-/* What is kept per rank; later kinds of state get fields of their own. */
+/* State per rank; later kinds of state get fields of their own. */
 struct gw_manifest_rank {
-    uint64_t data_cursor;       /* steps whose samples are used up */
-    char device[128];           /* what computed: bits depend on it, */
+    uint64_t data_cursor;       /* steps with their samples used up */
+    char device[128];           /* computes; bits depend on it, */
     char tuned[GW_TUNED_BYTES]; /* and on this, if it was tuned */
-    char inner[32]; /* its own optimizer, whose state is in its file */
-    uint32_t split; /* speed: its weight (proto/split.h), else 0 */
+    char inner[32];             /* its own optimizer; its file has the state */
+    uint32_t split;             /* speed: its weight (proto/split.h), else 0 */
 };
 
 struct gw_manifest {
     struct gw_decision_state state;
-    struct gw_course course; /* that led to state.clock; batch 0: not known */
+    struct gw_course course; /* the course to state.clock; batch 0: not known */
     int best;
     uint64_t keys_hash;
     struct gw_key *keys;
@@ -68,7 +68,7 @@ enum gw_status gw_manifest_parse(const char *file,
                                  struct gw_manifest *manifest,
                                  struct gw_error *error);
 
-/* "step-00000120": the directory of a checkpoint, and back (0: no such name).
+/* "step-00000120": the directory of a checkpoint, and back (0: another name).
  */
 void gw_checkpoint_name(uint64_t clock, char name[GW_FILE_NAME_MAX]);
 int gw_checkpoint_clock(const char *name, uint64_t *clock_p);

@@ -26,8 +26,8 @@
 void gw_store_path(uint64_t clock, const char *file, char path[GW_PATH_MAX]);
 
 /*
- * Enters the directory at `path` of `disk`; what is made in it will be for whom
- * `access` says. GW_ENOENT where there is none. Leave it with gw_store_leave,
+ * Enters the directory at `path` of `disk`; `access` says who may read new
+ * files in it. GW_ENOENT where there is none. Leave it with gw_store_leave,
  * which may follow in any case.
  */
 enum gw_status gw_store_enter(struct gw_disk *disk,
@@ -36,14 +36,14 @@ enum gw_status gw_store_enter(struct gw_disk *disk,
                               struct gw_disk *dir,
                               struct gw_error *error);
 
-/* The same; makes it where it is missing, and what is missing above it. */
+/* The same; makes it, and the directories above it, where they are missing. */
 enum gw_status gw_store_enter_new(struct gw_disk *disk,
                                   const char *path,
                                   enum gw_access access,
                                   struct gw_disk *dir,
                                   struct gw_error *error);
 
-/* Also for one that was not entered, whose members are 0. */
+/* Also for one that was not entered: its members are 0. */
 void gw_store_leave(struct gw_disk *dir);
 
 /* A file of a checkpoint that is being written. */
@@ -54,10 +54,10 @@ struct gw_store_file {
 };
 
 /*
- * Begins a file of `bytes` in the checkpoint of `clock`, whose directory is
- * made; then puts, and at last one of commit and abandon. A create that fails
- * leaves no file behind, nor does a commit, unless it is the directory that
- * cannot be synced; a put that fails leaves the file open.
+ * Begins a file of `bytes` in the checkpoint of `clock`, and makes its
+ * directory; then puts, and at last one of commit and abandon. A create that
+ * fails leaves no file behind, nor does a commit, unless it is the directory
+ * that cannot be synced; a put that fails leaves the file open.
  */
 enum gw_status gw_store_create(struct gw_disk *dir,
                                uint64_t clock,
@@ -96,7 +96,7 @@ enum gw_status gw_store_write(struct gw_disk *dir,
                               struct gw_manifest_file *described,
                               struct gw_error *error);
 
-/* The same without a file: size and digest of what others will write. */
+/* The same without a file: size and digest of a file that others will write. */
 enum gw_status gw_store_digest(const struct gw_file_part *parts,
                                size_t n,
                                const struct gw_store_progress *progress,
@@ -104,17 +104,17 @@ enum gw_status gw_store_digest(const struct gw_file_part *parts,
                                struct gw_error *error);
 
 /*
- * A file in `dir` that says `token` for as long as the job runs: whoever finds
- * it sees that directory, and not another host's of the same name. It is held:
- * GW_EEXIST where another job runs with that directory. Remove it with *file_p,
- * which may be NULL then.
+ * A file in `dir` that says `token` for as long as the job runs: a member that
+ * finds it sees that directory, and not another host's of the same name. It is
+ * held: GW_EEXIST where another job runs with that directory. Remove it with
+ * *file_p, which may be NULL then.
  */
 enum gw_status gw_store_put_token(struct gw_disk *dir,
                                   const char *token,
                                   struct gw_file **file_p,
                                   struct gw_error *error);
-/* GW_EEXIST where a token is held. Writes nothing, but what a job that was
-   killed has left of one. */
+/* GW_EEXIST where a token is held. Writes nothing, except to the token of a job
+   that was killed. */
 enum gw_status gw_store_check_free(struct gw_disk *dir, struct gw_error *error);
 void gw_store_remove_token(struct gw_disk *dir, struct gw_file *file);
 int gw_store_sees(struct gw_disk *dir, const char *token);
@@ -139,32 +139,32 @@ enum gw_status gw_store_verify(struct gw_disk *dir,
                                struct gw_error *error);
 
 /*
- * Both: the manifest of a checkpoint whose files agree with it. GW_ENOENT only
- * where it was not finished; a file of it that is missing is GW_ECORRUPT.
+ * Both: the manifest of a checkpoint, with files that agree with it. GW_ENOENT
+ * only where it was not finished; a file of it that is missing is GW_ECORRUPT.
  */
 enum gw_status gw_store_whole(struct gw_disk *dir,
                               uint64_t clock,
                               struct gw_manifest *manifest,
                               struct gw_error *error);
 
-/* The same of a checkpoint that is `dir` itself, whatever its name. */
+/* The same for a checkpoint that is `dir` itself, under any name. */
 enum gw_status gw_store_whole_here(struct gw_disk *dir,
                                    struct gw_manifest *manifest,
                                    struct gw_error *error);
 
-/* Clocks of what is named like checkpoints in `dir`, finished or not, the
-   newest first; at most `room`. Returns how many. */
+/* Clocks of the names like checkpoints in `dir`, finished or not, the newest
+   first; at most `room`. Returns how many. */
 size_t gw_store_list(struct gw_disk *dir, uint64_t *clocks, size_t room);
 
-/* Whether the one of `clock` was finished: it has a manifest, be it damaged. */
+/* The one of `clock` was finished: it has a manifest, be it damaged. */
 int gw_store_is_finished(struct gw_disk *dir, uint64_t clock);
 
 /* The newest that was finished; 0: none was. */
 int gw_store_newest(struct gw_disk *dir, uint64_t *clock_p);
 
 /*
- * The newest that has all its files, by name and size; 0: there is none. What
- * is in them is not read: that takes time, and --resume does it.
+ * The newest that has all its files, by name and size; 0: there is none. Their
+ * contents are not read: that takes time, and --resume does it.
  */
 int gw_store_newest_there(struct gw_disk *dir, uint64_t *clock_p);
 
@@ -172,8 +172,8 @@ int gw_store_newest_there(struct gw_disk *dir, uint64_t *clock_p);
 void gw_store_remove(struct gw_disk *dir, uint64_t clock);
 
 /*
- * Removes what is left of checkpoints that were not finished, and nothing that
- * a job has not made. `told` hears of each that is gone. Only for who holds the
+ * Removes the remains of unfinished checkpoints, and nothing that a job has
+ * not made. `told` is called for each that is gone. Only for the holder of the
  * token: another job may just be writing.
  */
 void gw_store_sweep(struct gw_disk *dir,

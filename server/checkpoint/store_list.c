@@ -147,8 +147,8 @@ static int is_of_a_job(const char *name)
     return dot[0] == '\0' || strcmp(dot, GW_TEMPORARY) == 0;
 }
 
-/* Removes the files of those names, and the directory, if that leaves it empty.
-   Returns non-zero when it is gone. */
+/* Removes the files with these names, and the directory, if that leaves it
+   empty. Returns non-zero when it is gone. */
 static int remove_names(struct gw_disk *dir,
                         uint64_t clock,
                         int (*is_wanted)(const char *name))

@@ -12,7 +12,7 @@
 /* So much is written before anybody is told, or asked. */
 #define PIECE_BYTES ((size_t)8 << 20)
 
-/* "dir/name" to "dir"; what has no directory is in this one. */
+/* "dir/name" to "dir"; a bare name is in this one. */
 static void parent_of(const char *path, char parent[PATH_MAX])
 {
     snprintf(parent, PATH_MAX, "%s", path);
@@ -42,8 +42,8 @@ static void ignore_name(void *owner, const char *name)
     (void)name;
 }
 
-/* Makes what is missing of a path; what lies above its end is made as any
-   directory is. */
+/* Makes the missing directories of a path; the ones above its end are made as
+   any directory is. */
 static enum gw_status
 make_path(struct gw_disk *disk, const char *dir, struct gw_error *error)
 {

@@ -1,6 +1,6 @@
 /*
  * Safetensors files of this program's own making: a shard's file, a tensor for
- * each of its chunks; and any such file, opened for reading. Private to
+ * each of its chunks; and any safetensors file, opened for reading. Private to
  * server/. Blocking calls.
  */
 #ifndef GW_SERVER_TENSORS_H

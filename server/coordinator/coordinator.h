@@ -1,9 +1,10 @@
 /*
- * The coordinator: knows the members, hands out ranks and shards, watches who
- * is alive, keeps the manifests, and ends the job. It is not on the data path:
- * once the job runs, workers and servers need it only when something changes.
+ * The coordinator: knows the members, hands out ranks and shards, watches that
+ * they are alive, keeps the manifests, and ends the job. It is not on the data
+ * path: once the job runs, workers and servers need it only when something
+ * changes.
  *
- * A state machine on one loop, like gw_server. What happens is told through
+ * A state machine on one loop, like gw_server. Its progress is told through
  * events, so that a terminal, a JSON file and a test can watch alike.
  */
 #ifndef GW_SERVER_COORDINATOR_H
@@ -33,17 +34,17 @@ struct gw_step_report {
     uint64_t bytes_pushed, bytes_pulled; /* so far, all workers */
     uint64_t all_samples;                /* so far, all workers */
     const char *policy;                  /* the word that holds */
-    /* Where each push makes a version: `step` is updates over workers, `loss`
-       the mean since the last report, and this [workers] of each so far; else
-       NULL. */
+    /* Policies of single pushes: `step` is updates over workers, `loss` the
+       mean since the last report, and this [workers] of each so far; else NULL.
+     */
     const struct gw_staleness *staleness;
     size_t workers;
     const uint64_t *split; /* speed: [workers] samples of each in this step;
                               NULL: even */
 };
 
-/* speed: how steps are divided from `step` on, until another one is told whose
-   step is not later. */
+/* speed: how steps are divided from `step` on, until another one is told with
+   the same step or an earlier one. */
 struct gw_split_report {
     uint64_t step;
     const uint32_t *weight; /* [workers], see proto/split.h */
@@ -93,12 +94,12 @@ struct gw_coordinator_options {
     const char *local;  /* path of the socket that orders come through; NULL or
                            "": none. Where it cannot be made, events->warning
                            says so; it is gone when the coordinator is closed */
-    const struct gw_secret *secret; /* that members prove to have when they
-                                       join; NULL: whoever comes may join */
+    const struct gw_secret *secret; /* members prove to have it when they join;
+                                       NULL: everybody may join */
     uint64_t machine;               /* as of members: equal for one kernel */
-    int terminal;        /* steps are shown there: what log.every = auto asks */
-    uint64_t silence_us; /* that is borne while members come; when all are here
-                            it is known whether they are of one host */
+    int terminal;        /* steps are shown there: log.every = auto asks */
+    uint64_t silence_us; /* limit while members join; when all are here it is
+                            known whether they are of one host */
     const struct gw_config *config; /* checked; outlives the coordinator */
     const char *resume; /* checkpoint directory to go on from, or NULL */
     struct gw_log *log;
@@ -132,7 +133,7 @@ void gw_coordinator_stop(struct gw_coordinator *coordinator, const char *why);
 /* Ends the job at once, in order but without a checkpoint. */
 void gw_coordinator_stop_now(struct gw_coordinator *coordinator);
 
-/* A process of the coordinator's machine is gone, says who started it. */
+/* Its launcher reports that a process of the coordinator's machine is gone. */
 void gw_coordinator_gone(struct gw_coordinator *coordinator,
                          uint32_t pid,
                          const char *how);

@@ -1,8 +1,8 @@
 /*
- * What the job's user wants of it while it runs: another policy, a checkpoint,
- * the end. Taken through the local socket only, since whoever reaches the port
- * is nobody in particular. Every request gets an answer of one line: what will
- * happen, or why not.
+ * Orders of the job's user while it runs: another policy, a checkpoint, the
+ * end. Taken through the local socket only, since anybody can reach the port.
+ * Every order is answered with one line: its effect, or the reason why it has
+ * none.
  */
 #include "config.h"
 
@@ -166,7 +166,7 @@ void gw_coordinator_requested(struct gw_coordinator *self,
     if (refused) {
         message.status.status = GW_EREFUSED;
         message.status.text = error.text;
-        gw_text_clean(error.text); /* it may show what was asked for */
+        gw_text_clean(error.text); /* it may quote the order */
     }
     gw_log_info(self->log, "%s asks: %s", peer->name, message.status.text);
     /* before the end, which may close the connection */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct gw_decided {
-    uint64_t number;     /* of the last one that is here */
+    uint64_t number;     /* the last decision that is here */
     uint64_t renumbered; /* the last one that numbered clocks again */
     uint64_t cut_clock;
     int has_cut;

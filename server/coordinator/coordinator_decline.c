@@ -1,8 +1,8 @@
 /*
- * Members that come to say that they cannot: somebody may start another one in
- * their place, but for that nobody waits long. Where there is no secret of the
- * job anybody can say so, and be as little believed as one who joins: the job
- * ends only where all who are missing have said it.
+ * Processes that log in to report that they cannot join. Somebody may start
+ * others in their place, but the job does not wait long for that. Without a
+ * secret of the job the reports cannot be trusted: the job ends only where all
+ * missing members have reported it.
  */
 #include "config.h"
 
@@ -20,12 +20,12 @@ struct decline {
 };
 
 struct gw_declines {
-    uint64_t at_us;   /* when one last did, or joined in place of another; 0:
-                         there is none in whose place nobody has joined */
+    uint64_t at_us;   /* the last report, or the last join in place of one; 0:
+                         all of them are replaced */
     uint64_t machine; /* of the last one, */
     uint32_t pid;
     char text[400];       /* its name, and why */
-    struct decline *list; /* in whose place nobody has joined */
+    struct decline *list; /* not replaced yet */
     size_t n;
     struct gw_log_limit limit;
 };
@@ -35,7 +35,7 @@ static size_t places(const struct gw_coordinator *self)
     return self->config->cluster.workers + self->config->cluster.servers;
 }
 
-/* It has been told that this was heard, and has nothing else to say. */
+/* It has the answer, and has nothing else to say. */
 static void close_told(struct gw_peer *peer)
 {
     if (gw_peer_flushed(peer))
@@ -47,7 +47,7 @@ int gw_decline_is_of(const struct gw_peer *peer)
     return peer->taken == close_told;
 }
 
-/* Without memory, or where more came than are missing, it is not counted. */
+/* Not counted without memory, or when more have reported than are missing. */
 static void count(struct gw_declines *declines,
                   size_t room,
                   const struct gw_peer *peer,
@@ -60,7 +60,8 @@ static void count(struct gw_declines *declines,
             (struct decline){.role = peer->role, .machine = join->machine};
 }
 
-/* In the log where there are too many: that says how many it leaves out. */
+/* In the log where there are too many lines: the log says how many it leaves
+   out. */
 static void tell(struct gw_coordinator *self, uint64_t now)
 {
     struct gw_declines *declines = self->declines;
@@ -109,7 +110,7 @@ void gw_decline_replaced(struct gw_coordinator *self, const struct gw_seat *who)
     declines->at_us = declines->n > 0 ? gw_loop_now(self->loop) : 0;
 }
 
-/* Whether those who are missing have all said that they cannot come. */
+/* All missing members have reported that they cannot join. */
 static int have_all_declined(const struct gw_coordinator *self)
 {
     const struct gw_declines *declines = self->declines;

@@ -1,7 +1,7 @@
 /*
- * Ends the job, whatever the reason: every member is sent one line, says
- * good-bye, and leaves; then the final report is given. Called by all files of
- * the coordinator, so it calls none but leaves.
+ * Ends the job, for any reason: every member is sent one line, says good-bye,
+ * and leaves; then the final report is given. Called by all files of the
+ * coordinator, so it calls none but leaves.
  */
 #include "config.h"
 

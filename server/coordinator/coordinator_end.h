@@ -29,10 +29,10 @@ enum gw_status gw_stop_open(struct gw_coordinator *self,
 void gw_stop_close(struct gw_coordinator *self);
 /* Asked to, and it has not ended; since_p may be NULL. */
 int gw_stop_is_asked(const struct gw_coordinator *self, uint64_t *since_us_p);
-/* After a stop nothing has come on for so long; `what` is waited for. */
+/* After a stop nothing has come on for so long; `wait` names the cause. */
 void gw_stop_in_vain(struct gw_coordinator *self,
                      double waited_s,
-                     const char *what);
+                     const char *wait);
 /* Ends the job when its end is decided and saved and the workers have left:
    `concluded` of struct gw_upcalls. */
 void gw_coordinator_maybe_done(struct gw_coordinator *self);
@@ -42,8 +42,7 @@ void gw_coordinator_bye(struct gw_coordinator *self,
 
 /* ---- coordinator_lost.c ---- */
 
-/* A member has broken the protocol; `where`: at which other one, "" for here.
- */
+/* A member has broken the protocol, `where`: at this other one, "": here. */
 void gw_coordinator_faulted(struct gw_coordinator *self,
                             struct gw_seat *who,
                             const char *where,

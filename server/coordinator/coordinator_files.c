@@ -25,7 +25,7 @@
 struct gw_served {
     struct gw_coordinator *self;
     struct gw_seat *who;
-    uint8_t *memory; /* the window, and what is read */
+    uint8_t *memory; /* the window, and the bytes that are read */
     uint32_t window;
     struct gw_file_open request;
     char name[GW_FILE_NAME_MAX];
@@ -114,7 +114,7 @@ static void run_read(struct gw_work *work)
 static void on_read_sent(struct gw_send *send, enum gw_status status)
 {
     struct gw_served *served = send->owner;
-    (void)status; /* the member asks again for what did not arrive */
+    (void)status; /* the member asks again for bytes that did not arrive */
     served->sending = 0;
     turn_to_later(served);
 }
@@ -252,7 +252,7 @@ void gw_files_frame(struct gw_coordinator *self,
 
 /* ---- requests ---- */
 
-/* Nothing but what a checkpoint is made of is read or written. */
+/* Only files of a checkpoint are read or written. */
 static int is_allowed(struct gw_coordinator *self,
                       const struct gw_seat *who,
                       const struct gw_file_open *request)

@@ -1,7 +1,7 @@
 /*
- * Which workers sum their gradients before they push them (proto/groups.h):
- * those of one host, if they can see each other's memory, where the sum saves
- * something on a line, or where the job says so.
+ * Groups: workers that sum their gradients before they push them
+ * (proto/groups.h). Workers of one host form one, if they can see each other's
+ * memory, and if the sum saves traffic on a line or the job asks for it.
  */
 #include "config.h"
 
@@ -14,7 +14,7 @@
 #include "proto/groups.h"
 
 struct gw_grouper {
-    uint32_t *sizes; /* of blocks of ranks, see start.groups */
+    uint32_t *sizes; /* blocks of ranks, see start.groups */
     int has_asked;   /* a worker has asked for a rank of its own choice */
 };
 
@@ -40,8 +40,7 @@ void gw_grouper_asked(struct gw_coordinator *self)
     self->grouper->has_asked = 1;
 }
 
-/* What place each worker that is here has; texts are below the pointers. NULL:
-   no memory. */
+/* A place per worker; the texts are behind the pointers. NULL: no memory. */
 static const char **open_places(const struct gw_coordinator *self,
                                 char (**text_p)[GW_ADDRESSES_MAX])
 {
@@ -61,7 +60,7 @@ static void cut_port(const char *address, char place[GW_ADDRESSES_MAX])
              address);
 }
 
-/* Whether a member can be met there, at one of its addresses. */
+/* One of the member's addresses is at that place. */
 static int is_at(const struct gw_seat *who, const char *place)
 {
     size_t n = strlen(place);
@@ -71,9 +70,9 @@ static int is_at(const struct gw_seat *who, const char *place)
     return at != NULL;
 }
 
-/* Whether what a worker sends to a server leaves its host. Over tcp alone it
-   does not where both are of one kernel and of one address: a network namespace
-   is as good as a host. */
+/* A worker's pushes to a server leave its host. Over tcp alone they do not
+   where both are of one kernel and of one address: a network namespace is as
+   good as a host. */
 static int is_elsewhere(const struct gw_seat *server,
                         const struct gw_seat *worker)
 {
@@ -124,8 +123,8 @@ static uint32_t count_at(const char *const *place,
     return count;
 }
 
-/* Ranks may lie so that a host pushes more sums than it could: where they were
-   asked for, or where a host came after smaller ones. */
+/* The order of ranks can make a host push more sums than necessary: when
+   workers asked for ranks, or when a host joined after smaller ones. */
 static void tell_scattered(struct gw_coordinator *self,
                            const char *const *place,
                            const uint32_t *size,
@@ -151,7 +150,7 @@ static void tell_scattered(struct gw_coordinator *self,
     }
 }
 
-/* "" where pushing a sum would save nothing. */
+/* The place is "" if pushing a sum would save nothing. */
 static void find_places(struct gw_coordinator *self,
                         char (*text)[GW_ADDRESSES_MAX],
                         const char **place)

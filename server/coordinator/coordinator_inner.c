@@ -1,6 +1,6 @@
 /*
- * The state of workers' own optimizers in checkpoints, at the coordinator: who
- * keeps any, and what of a checkpoint's a job goes on with.
+ * The state of the workers' own (inner) optimizers in checkpoints: whether
+ * workers keep any, and whether a job goes on with a checkpoint's.
  */
 #include "config.h"
 
@@ -65,7 +65,7 @@ uint64_t gw_inner_bytes_max(const struct gw_coordinator *self)
            GW_STATE_MAX * elems * sizeof(float);
 }
 
-/* The optimizer of which the checkpoint has the state of every rank. */
+/* The optimizer with the state of every rank in the checkpoint. */
 static const char *kept_by(const struct gw_manifest *from)
 {
     for (size_t i = 0; i < from->n_ranks; i++) {

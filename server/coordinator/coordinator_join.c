@@ -145,7 +145,7 @@ static void place_address(struct gw_seat *who, const char *address)
 
 /* ---- everyone ---- */
 
-/* Where members are started by a launcher, nobody else is one: anybody of this
+/* If a launcher starts the members, nobody else is one: any process of this
    host could dial the port. */
 static int has_secret_of_job(const struct gw_coordinator *self,
                              const struct gw_peer *peer,

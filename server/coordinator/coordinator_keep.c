@@ -1,6 +1,6 @@
 /*
- * Checkpoints at the coordinator: for each cut, when every shard, and every
- * worker that keeps something, has saved its file, the manifest, last.
+ * The keeper of checkpoints. For each cut every shard, and every worker that
+ * keeps state, saves its file; then the keeper writes the manifest.
  *
  *   cut decided --> SAVED from each --> manifest --> STORED to shard 0
  *                                           \--> older ones removed
@@ -29,13 +29,14 @@
 struct cut {
     struct gw_keeper *keeper;
     int open;
-    int decided; /* 0: one that knows of it was faster than shard 0, */
+    int decided; /* 0: a member that knows of it was faster than shard 0, */
     const struct gw_seat *by; /* this one */
     struct gw_manifest manifest;
-    uint32_t saved, by_workers;   /* files; and of these of workers */
+    uint32_t saved, by_workers;   /* files, and workers' files among them */
     uint32_t awaited;             /* known when it is decided, */
-    const char *inner;            /* as is what workers keep state of, or "" */
-    uint64_t spare[CUTS_MAX + 1]; /* not to be removed for this one */
+    const char *inner;            /* as is the optimizer that workers keep state
+                                     of, or "" */
+    uint64_t spare[CUTS_MAX + 1]; /* checkpoints to keep meanwhile */
     size_t spare_n;
     enum gw_status status;
     struct gw_error error;
@@ -90,7 +91,7 @@ void gw_keeper_grew(struct gw_coordinator *self)
     self->keeper->progress++;
 }
 
-/* Whether it has a part in the checkpoint. */
+/* The member has a part in the checkpoint. */
 static int has_part(const struct cut *cut, const struct gw_seat *who)
 {
     return who->role == GW_ROLE_SERVER || !cut->decided || cut->inner[0];
@@ -153,8 +154,8 @@ enum gw_status gw_keeper_open(struct gw_coordinator *self,
 
 static void remove_failed(struct cut *cut);
 
-/* A checkpoint that will not be finished leaves nothing: who is still writing a
-   part of it finds its file gone. */
+/* A checkpoint that will not be finished leaves nothing: a member that is still
+   writing a part of it finds its file gone. */
 void gw_keeper_close(struct gw_coordinator *self)
 {
     struct gw_keeper *keeper = self->keeper;
@@ -212,7 +213,8 @@ static enum gw_status fill_manifest(struct gw_coordinator *self,
 static void conclude(struct gw_work *work);
 static void concluded(struct gw_work *work);
 
-/* Shard 0 waits for those that it has decided: whoever names others lies. */
+/* Shard 0 waits for the cuts that it has decided: a member that names others
+   lies. */
 static void too_many(struct gw_coordinator *self)
 {
     const char *name = "shard 0";
@@ -226,7 +228,7 @@ static void too_many(struct gw_coordinator *self)
 }
 
 /* The cut of a clock: decisions and saved files meet there in any order. `by`:
-   whose file, NULL: it is decided. */
+   the member that has saved a file, NULL: it is decided. */
 static struct cut *
 open_cut(struct gw_coordinator *self, uint64_t clock, const struct gw_seat *by)
 {
@@ -256,7 +258,7 @@ open_cut(struct gw_coordinator *self, uint64_t clock, const struct gw_seat *by)
     return cut;
 }
 
-/* The best one, and those that are being made just now. */
+/* The best one, and the ones that are being made just now. */
 static void spare(struct cut *cut)
 {
     const struct gw_keeper *keeper = cut->keeper;
@@ -276,7 +278,7 @@ static int is_spared(const struct cut *cut, uint64_t clock)
     return 0;
 }
 
-/* Removes what is older than the newest `keep`. */
+/* Removes checkpoints older than the newest `keep`. */
 static void remove_old(struct cut *cut)
 {
     struct gw_coordinator *self = cut->keeper->self;
@@ -310,7 +312,7 @@ static enum gw_status write_manifest(struct cut *cut)
     return status;
 }
 
-/* What failed leaves nothing; but one that was whole before stays. */
+/* A checkpoint that failed leaves nothing; one that was whole before stays. */
 static void remove_failed(struct cut *cut)
 {
     struct gw_coordinator *self = cut->keeper->self;
@@ -411,7 +413,7 @@ void gw_keeper_cut(struct gw_coordinator *self,
     if (!cut)
         return;
     cut->manifest.state = what->state;
-    /* who was faster may have been heard before the policy of this clock was */
+    /* a faster member may be heard before the policy of this clock is */
     snprintf(cut->manifest.optimizer, sizeof cut->manifest.optimizer, "%.31s",
              regime->optimizer->name);
     gw_policy_word_print(&regime->word, cut->manifest.policy);
@@ -444,7 +446,7 @@ int gw_keeper_awaits(struct gw_coordinator *self,
     if (self->phase < GW_PHASE_STARTING || self->phase >= GW_PHASE_ENDING ||
         strcmp(name, own) != 0)
         return 0;
-    /* what the shards know of the cut comes in any order, and so do they */
+    /* the members hear of the cut in any order, and are heard in any order */
     cut = find_cut(self->keeper, clock);
     if (!cut && (who->role == GW_ROLE_SERVER || gw_inner_is_expected(self)))
         cut = open_cut(self, clock, who);

@@ -34,8 +34,8 @@ uint64_t gw_origin_first_clock(const struct gw_coordinator *self,
                                uint32_t rank);
 /* The split that the job goes on with, [workers]; 0 where there is none. */
 int gw_origin_first_split(const struct gw_coordinator *self, uint32_t *weight);
-/* Whether a file is part of the checkpoint that the job goes on from, and the
-   member's to read. */
+/* Non-zero where a file is part of the checkpoint that the job goes on from,
+   and the member's to read. */
 int gw_origin_may_read(const struct gw_coordinator *self,
                        const struct gw_seat *who,
                        uint64_t clock,
@@ -53,7 +53,7 @@ void gw_keeper_saved(struct gw_coordinator *self,
                      const struct gw_saved *saved);
 /* Non-zero when a checkpoint of `clock` is complete, or none are made. */
 int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock);
-/* Whether the member's file is called `name`, and is waited for in the
+/* Non-zero where the member's file is called `name`, and is waited for in the
    checkpoint of `clock`. */
 int gw_keeper_awaits(struct gw_coordinator *self,
                      const struct gw_seat *who,
@@ -87,8 +87,8 @@ void gw_inner_expect(struct gw_coordinator *self,
 int gw_inner_is_expected(const struct gw_coordinator *self);
 /* Bytes of a worker's file, at most. */
 uint64_t gw_inner_bytes_max(const struct gw_coordinator *self);
-/* Whether workers go on with their state in a checkpoint; a line where they do
-   not, and it has some or they need some. */
+/* Non-zero where workers go on with their state in a checkpoint; `note` says a
+   line where they do not, and it has some or they need some. */
 int gw_inner_goes_on(const struct gw_coordinator *self,
                      const struct gw_manifest *from);
 void gw_inner_note(struct gw_coordinator *self, const struct gw_manifest *from);

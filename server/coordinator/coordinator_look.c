@@ -102,7 +102,7 @@ static void print(const struct gw_look *look, char *text, size_t room)
                  look->clock);
 }
 
-/* A job whose checkpoints are gone has not ended well: the one that it was to
+/* A job has not ended well if its checkpoints are gone: the one that it was to
    leave is not there, or it cannot be resumed. */
 static void tell(struct gw_look *look)
 {

@@ -1,5 +1,5 @@
 /*
- * What a job goes on from, at the coordinator: the checkpoint, if there is one,
+ * The origin of a job: the checkpoint that it goes on from, if there is one,
  * and the tokens by which members, and other jobs, know its directories.
  */
 #include "config.h"
@@ -68,13 +68,13 @@ static int is_asked_to_resume(const struct gw_begin *begin)
     return begin->resume && begin->resume[0];
 }
 
-/* Whether it goes on from another directory than checkpoint.dir. */
+/* The job goes on from another directory than checkpoint.dir. */
 static int comes_from_elsewhere(const struct gw_begin *begin)
 {
     return begin->is_resumed && strcmp(begin->resume, begin->dir) != 0;
 }
 
-/* Where that has no place for a token, files are read through us. */
+/* If the directory has no place for a token, files are read through us. */
 static enum gw_status enter_resume(struct gw_coordinator *self,
                                    struct gw_error *error)
 {
@@ -126,7 +126,7 @@ static void swept(void *owner, uint64_t clock)
                 clock);
 }
 
-/* Files that are left there, and users who can put some there. */
+/* Files that are left there, and users that can put some there. */
 static void look_around(struct gw_coordinator *self)
 {
     struct gw_disk *dir = &self->origin->dir;

@@ -8,7 +8,7 @@
 struct gw_roster {
     struct gw_seat *first;
     uint32_t workers, servers; /* joined so far */
-    uint32_t shards;           /* of all servers; 0 until all are here */
+    uint32_t shards;           /* all servers' together; 0 until all are here */
     uint64_t *server_process;  /* [cluster.servers] */
 };
 

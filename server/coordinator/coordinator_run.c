@@ -1,5 +1,4 @@
-/* While the job runs: acts on the workers' reports and on shard 0's decisions.
- */
+/* The running job: acts on the workers' reports and on shard 0's decisions. */
 #include "config.h"
 
 #include "server/coordinator/coordinator_run.h"

@@ -8,7 +8,7 @@
 
 /* ---- coordinator_run.c ---- */
 
-/* A report whose decisions are all here: `report` of struct gw_upcalls. */
+/* `report` of struct gw_upcalls: decisions that its sender knew are here. */
 void gw_coordinator_report_act(struct gw_coordinator *self,
                                struct gw_seat *who,
                                const struct gw_report *report);
@@ -107,11 +107,11 @@ void gw_steps_set_first(struct gw_coordinator *self,
                         uint64_t clock);
 /* The last step of the job. */
 uint64_t gw_steps_last(const struct gw_coordinator *self);
-/* Steps that a worker may be beyond the last one: those that exchange every
-   so many steps go on to the end of one, and finish their step before they
-   stand still. */
+/* Steps that a worker may be beyond the last one: workers that exchange every
+   so many steps go on to the end of an exchange, and finish their step before
+   they stand still. */
 #define GW_STEPS_BEYOND (2 * GW_POLICY_N_MAX)
-/* Whether steps that all take together never reach this one. */
+/* Steps that all take together never reach this one. */
 int gw_steps_is_beyond(const struct gw_coordinator *self, uint64_t clock);
 /* The step of the worker that is furthest behind, by heartbeats. */
 uint64_t gw_steps_least(const struct gw_coordinator *self);
@@ -140,8 +140,8 @@ const struct gw_policy_word *
 gw_regimes_word(const struct gw_coordinator *self, uint64_t step, int *last_p);
 /* The clock at which the next one begins; UINT64_MAX: none is decided. */
 uint64_t gw_regimes_next_clock(const struct gw_coordinator *self);
-/* Whether one may be decided now: together behind the others, or per push,
-   where all ranks stand still (`stands`), as the only one. */
+/* A policy may be decided now: together behind the others, or per push, where
+   all ranks stand still (`stands`), as the only one. */
 int gw_regimes_may_add(const struct gw_coordinator *self,
                        uint64_t clock,
                        int stands);

@@ -27,7 +27,7 @@
 
 struct gw_splitter {
     struct gw_coordinator *self;
-    struct gw_splits repeat; /* what shard 0 is to decide again */
+    struct gw_splits repeat; /* decisions that shard 0 is to repeat */
     size_t handed;           /* of them, to shard 0 */
     struct gw_timer timer;
     void (*again)(struct gw_coordinator *self);

@@ -43,7 +43,7 @@ void gw_stall_cause(const struct gw_coordinator *self,
         snprintf(words, GW_STUCK_BYTES, "; %s %s", one->peer->name, one->stuck);
 }
 
-/* Where a hundred cannot reach one, a line is enough. */
+/* One line is enough where a hundred members cannot reach one. */
 void gw_stall_tell_stuck(struct gw_coordinator *self)
 {
     const struct gw_seat *first = NULL;

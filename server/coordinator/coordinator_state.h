@@ -146,7 +146,7 @@ struct gw_coordinator {
     enum gw_phase phase;
     uint64_t job;        /* its number */
     char *job_text;      /* the job file as members and checkpoints have it */
-    uint64_t silence_us; /* that everybody bears; known when all are here */
+    uint64_t silence_us; /* limit of every member; known when all are here */
     size_t parts_n;      /* opened, or tried: coordinator.c */
     int has_local;       /* it listens at options.local */
     int expects_inner;   /* coordinator_inner.c */
@@ -249,7 +249,7 @@ void gw_final_add_checkpoint(struct gw_coordinator *self, uint64_t clock);
 /* The newest one that can be read at the end, if that is another one. */
 void gw_final_found_checkpoint(struct gw_coordinator *self, uint64_t clock);
 void gw_final_found_none(struct gw_coordinator *self);
-/* Whether there is one, and its clock; clock_p may be NULL. */
+/* Non-zero when there is one, with its clock; clock_p may be NULL. */
 int gw_final_checkpoint(const struct gw_coordinator *self, uint64_t *clock_p);
 void gw_final_set_text(struct gw_coordinator *self,
                        enum gw_status status,

@@ -164,12 +164,12 @@ static const char *what_stands(const struct gw_coordinator *self)
 
 void gw_stop_in_vain(struct gw_coordinator *self,
                      double waited_s,
-                     const char *what)
+                     const char *wait)
 {
     gw_coordinator_end_and_look(
         self, GW_EINTERRUPTED,
         "stopped at step %" PRIu64 ", no progress for %.0f s: waiting for %s%s",
-        gw_coordinator_step(self), waited_s, what, what_stands(self));
+        gw_coordinator_step(self), waited_s, wait, what_stands(self));
 }
 
 /* Nothing to be saved yet. */

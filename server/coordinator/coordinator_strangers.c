@@ -1,8 +1,8 @@
 /*
- * Those who have logged in and are no members: observers, and who has not said
- * that it joins. Anybody may be that, so each kind has so many places, and the
- * one that came first makes room for the next: a crowd keeps nobody out, since
- * a member joins, and an observer asks, as soon as it is logged in.
+ * Strangers: peers that have logged in and are no members. They are observers,
+ * or have not joined yet. Anybody can log in, so each kind has a number of
+ * places, and the oldest one makes room for the next: a crowd keeps nobody
+ * out, since a member joins, and an observer asks, as soon as it is logged in.
  */
 #include "config.h"
 

@@ -1,7 +1,8 @@
 /*
- * The view, and at the start the keys and the start itself, to every member.
- * For thousands of members that is a gigabyte, so each is told a few messages
- * ahead of those that it has taken, and all of them in turns of the loop.
+ * Sends the view, and at the start the keys and the start itself, to every
+ * member. For thousands of members that is a gigabyte, so each is sent a few
+ * messages ahead of the ones that it has acknowledged, and all of them in
+ * turns of the loop.
  */
 #include "config.h"
 
@@ -22,12 +23,12 @@
 
 struct gw_teller {
     struct gw_seat **seat;     /* [members], when all are here */
-    struct gw_backlog backlog; /* of them, the ones that may be told more */
+    struct gw_backlog backlog; /* seats that may be told more */
     struct gw_start start;     /* the last message of each */
 };
 
-/* Whether a member may dial another: workers every shard and, where they could
-   sum together, each other; shards the first of them. */
+/* A member may dial another: workers dial every shard and, if they could sum
+   together, each other; shards dial the first shard. */
 static int dials(const struct gw_seat *from, const struct gw_seat *to)
 {
     if (to->role == GW_ROLE_SERVER)

@@ -43,7 +43,7 @@ struct gw_waits {
     uint64_t progress;          /* grows with everything that is waited for */
     uint64_t moved_us, told_us; /* when it grew, when a line last said so */
     int sees_stop;
-    int stop_told; /* what a stop waits for has been said */
+    int stop_told; /* a line has named the wait of a stop */
     uint64_t stop_told_us;
     struct pace pace;
 };

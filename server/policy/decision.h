@@ -1,9 +1,9 @@
 /*
- * Decisions: what is one for all shards and workers. They form one ordered
+ * Decisions that hold for all shards and workers. They form one ordered
  * stream, led by shard 0, which every member follows in order.
  *
- * The leader gathers votes and scores and emits; a follower keeps what has been
- * decided. Both are pure state: messages in, decisions out through `emit`.
+ * The leader gathers votes and scores and emits; a follower keeps the
+ * decisions. Both are pure state: messages in, decisions out through `emit`.
  *
  * A decision is given a clock before shard 0 has answered any want for it, or,
  * at an evaluation, before any worker goes on. Answers and pushes carry the
@@ -32,7 +32,7 @@
 #define GW_LOSS_SCALE_MAX   16777216.0
 #define GW_LOSS_SCALE_AFTER 2000
 
-/* Keys whose trust ratios fit into one message (lamb). */
+/* Keys with trust ratios that fit into one message (lamb). */
 #define GW_TRUST_KEYS_MAX 8000
 
 struct gw_leader;
@@ -65,16 +65,17 @@ enum gw_status gw_leader_create(const struct gw_leader_options *options,
 void gw_leader_destroy(struct gw_leader *leader);
 
 /*
- * To be called before the first answer for `version`: emits what must be known
- * at that clock. Calls for versions that were seen before do nothing.
+ * To be called before the first answer for `version`: emits the decisions that
+ * must be known at that clock. Calls for versions that were seen before do
+ * nothing.
  */
 void gw_leader_before(struct gw_leader *leader, uint64_t version);
 
 /*
  * A shard's vote. Emits the step's decision with the last one. GW_EPROTO, with
  * a line: a vote for another clock or phase, of a shard that has voted, out of
- * range, or before it is decided who counts; of other samples than another
- * shard counts, or than a step can have.
+ * range, or before it is decided which ranks count; of other samples than
+ * another shard counts, or than a step can have.
  */
 enum gw_status gw_leader_vote(struct gw_leader *leader,
                               uint32_t shard,
@@ -82,11 +83,11 @@ enum gw_status gw_leader_vote(struct gw_leader *leader,
                               struct gw_error *error);
 
 /*
- * backup: all of some ranks' pushes of a clock are at a shard. Decides who
- * counts in it when `quorum` ranks are whole at every shard that owns chunks:
- * those that were so first, in the order of these calls. Repeated ones, and
- * those of a clock that is decided, are ignored; GW_EPROTO: a clock to come, or
- * out of range.
+ * backup: all of some ranks' pushes of a clock are at a shard. When `quorum`
+ * ranks are whole at every shard that owns chunks, decides that these count:
+ * the first ones in the order of the calls. Repeated calls, and calls for a
+ * clock that is decided, are ignored; GW_EPROTO: a clock to come, or out of
+ * range.
  */
 enum gw_status gw_leader_arrived(struct gw_leader *leader,
                                  uint32_t shard,
@@ -110,7 +111,8 @@ enum gw_status gw_leader_speed(struct gw_leader *leader,
                                const struct gw_speed *speed);
 
 /* speed: shard 0 has answered a rank's want for a version, has taken a push.
-   For what an exchange lasts beside computing; nothing where parts are even. */
+   Measures the part of an exchange that is not computing; does nothing where
+   parts are even. */
 void gw_leader_answered(struct gw_leader *leader,
                         uint32_t rank,
                         uint64_t version,
@@ -121,21 +123,22 @@ void gw_leader_took(struct gw_leader *leader,
                     uint32_t samples,
                     uint64_t now_us);
 
-/* Whether an evaluation has begun and lacks this rank's part. */
+/* An evaluation has begun and lacks this rank's part. */
 int gw_leader_awaits_score(const struct gw_leader *leader, uint32_t rank);
 
 /*
- * Each push: a rank has pushed a whole clock to shard 0, whose chunks have had
- * so many updates, one more counted where a group has begun (a meeting applies
- * it), and pushes. Decides a drain where one is due.
+ * Per push: a rank has pushed a whole clock to shard 0. Its chunks have had so
+ * many pushes and updates, with one more update where a group has begun (the
+ * next quiet point applies it). Decides to quiesce where that is due.
  */
 void gw_leader_pushed(struct gw_leader *leader,
                       uint64_t updates,
                       uint64_t pushes);
 
 /*
- * Each push: where the ranks stand at a shard. With the last one missing, what
- * the drain was for is decided, and it ends. GW_EPROTO: out of range.
+ * Per push: the clocks of the ranks at a shard. With the last one missing, the
+ * decisions that the job was quiesced for are made, and it resumes. GW_EPROTO:
+ * out of range.
  */
 enum gw_status gw_leader_settled(struct gw_leader *leader,
                                  uint32_t shard,
@@ -173,7 +176,7 @@ struct gw_cut {
 enum gw_status gw_cut_read(const struct gw_decision *decision,
                            struct gw_cut *cut_p);
 
-/* A count that came as a double; 0 for what is none. */
+/* A count that came as a double; 0: the value is no count. */
 int gw_decision_count(double value, uint64_t *count_p);
 
 #endif

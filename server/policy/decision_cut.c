@@ -28,8 +28,8 @@ enum {
 };
 
 struct gw_leader_cuts {
-    uint64_t clock;  /* of the last cut, GW_NEVER_CLOCK: there is none */
-    uint64_t pushes; /* applied by then, of single pushes */
+    uint64_t clock;  /* the last cut's, GW_NEVER_CLOCK: there is none */
+    uint64_t pushes; /* applied by then */
     uint32_t open;   /* cuts that are not stored yet */
     int is_wanted;
 };

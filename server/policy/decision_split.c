@@ -1,13 +1,12 @@
 /*
  * train.split = speed: how each step is divided among the ranks. The leader
- * gathers how fast they compute and what delays them besides, and moves the
- * parts so that all finish a step at the same time; or it repeats what another
- * run has decided.
+ * gathers their speeds and their other delays, and moves the parts so that all
+ * finish a step at the same time; or it repeats the decisions of another run.
  *
  * A split is decided before the first answer for the version that comes before
- * it: a rank has had such an answer when it pushes that clock, and no chunk
- * reaches the next version without all these pushes, so nobody can begin a step
- * without knowing its part of it.
+ * it: a rank has had an answer for that version when it pushes its clock, and
+ * no chunk reaches the next version without all these pushes, so nobody can
+ * begin a step without knowing its part of it.
  *
  *   answers for v --> decide the split from v + stride on --> pushes of v
  */
@@ -28,7 +27,7 @@
 #define SOME       4
 
 /* Each change asks for twice as many measurements as the one before, up to
-   this: what comes and goes is not run after. */
+   this: passing changes of speed are not followed. */
 #define PATIENCE_MAX 16
 
 /* Nobody gets less than this part of the mean, or than a sample of a step: a
@@ -156,12 +155,12 @@ static double least_of(const struct gw_leader *leader)
 {
     double ranks = leader->options.ranks;
     double batch = (double)leader->options.config->train.global_batch;
-    /* what is rounded away must not make it less */
+    /* rounding must not make it less */
     double sample = 1 / batch + 2.0 / GW_SPLIT_TOTAL;
     return fmin(fmax(1 / (LEAST_PART * ranks), sample), 1 / ranks);
 }
 
-/* Delays as they are known, none of anybody while one is not. */
+/* Delays as they are known; all 0 while one is not. */
 static void find_delays(struct gw_leader_split *split, uint32_t ranks)
 {
     int known = 1;
@@ -176,8 +175,8 @@ static void find_delays(struct gw_leader_split *split, uint32_t ranks)
 
 /*
  * Parts of 1 with which all ranks need the same time t for n samples: each has
- * (t - delay) * speed of them. But `least` for those that would have less; the
- * others share what is left.
+ * (t - delay) * speed of them. A rank that would have less than `least` gets
+ * `least`; the others share the rest.
  */
 static void
 divide(const struct gw_leader *leader, double n, double least, double *part)

@@ -23,7 +23,7 @@
 
 struct gw_leader {
     struct gw_leader_options options;
-    struct gw_decision_state state; /* of the job, as far as it is decided */
+    struct gw_decision_state state; /* the job's, as far as it is decided */
     struct gw_regime regime;
     struct gw_rounds rounds; /* of the regime */
     uint64_t seen_version;   /* gw_leader_before has been here */
@@ -62,7 +62,7 @@ void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best);
    the clock on the wall, or because it is the beginning; makes it, or has it
    made later where the disk is late. */
 void gw_cuts_before(struct gw_leader *leader, uint64_t version);
-/* Where all ranks stand still: a cut is due. */
+/* A cut is due, with all ranks standing still. */
 int gw_cuts_is_due(const struct gw_leader *leader);
 /* The next cut is made as soon as one can be. */
 void gw_cuts_want(struct gw_leader *leader);

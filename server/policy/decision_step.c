@@ -16,11 +16,11 @@ struct gw_leader_votes {
     uint32_t *voted;     /* [shards] values received */
     double *square;      /* [chunks], and [2 * chunks] in phase 2 */
     double *trust;       /* [keys] */
-    uint64_t samples;    /* that votes of this phase count, */
-    uint32_t samples_by; /* as this shard was the first to say, */
-    int has_samples;     /* if one was */
-    uint64_t clock;      /* of the step that was decided last */
-    uint32_t *nonfinite; /* [ranks] rising: senders of such gradients */
+    uint64_t samples;    /* as votes of this phase count them */
+    uint32_t samples_by; /* the first shard that counted them */
+    int has_samples;     /* a vote is here */
+    uint64_t clock;      /* the step that was decided last */
+    uint32_t *nonfinite; /* [ranks] rising: senders of nonfinite gradients */
     uint32_t nonfinite_n;
 };
 

@@ -43,7 +43,7 @@ void gw_delays_destroy(struct gw_delays *delays)
 
 static void keep(struct rank *rank, const struct turn *turn)
 {
-    /* who had no sample says nothing */
+    /* a push without samples tells nothing */
     if (turn->clock == 0 || turn->answered_us == 0 || turn->samples == 0 ||
         turn->pushed_us < turn->answered_us)
         return;
@@ -55,7 +55,7 @@ static void keep(struct rank *rank, const struct turn *turn)
         rank->n++;
 }
 
-/* Of the clock; a new one takes the place of the older one, which is over. */
+/* The entry of the clock; it takes the place of an older one, now over. */
 static struct turn *turn_of(struct rank *rank, uint64_t clock)
 {
     struct turn *older = &rank->turn[rank->turn[1].clock < rank->turn[0].clock];

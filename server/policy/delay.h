@@ -1,12 +1,11 @@
 /*
- * What an exchange lasts for each rank beside its computing, as shard 0 sees
- * it: the network both ways, a process that is stopped and cannot send,
- * scoring.
+ * The part of an exchange that a rank does not compute, as shard 0 sees it:
+ * the network both ways, a process that is stopped and cannot send, scoring.
  *
  *   last answer of version v to the rank --> last push of clock v by the rank
  *
- * of which samples / speed are computing and the rest is delay. It is the same
- * however many samples the rank has.
+ * In this time samples / speed are computing and the rest is delay. It does
+ * not depend on the number of samples.
  *
  * Pure but for memory; one thread.
  */

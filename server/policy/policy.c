@@ -5,10 +5,10 @@
 #include <stddef.h>
 
 /*
- * sync (BSP), and local and diloco, whose clocks are some steps apart: version
- * v + 1 is made of the pushes of clock v of all ranks. A
- * rank that pushes clock v has every chunk at version v, so no chunk it pushes
- * to can be further behind.
+ * sync (BSP), and local and diloco, which have clocks some steps apart:
+ * version v + 1 is made of the pushes of clock v of all ranks. A rank that
+ * pushes clock v has every chunk at version v, so no chunk it pushes to can be
+ * further behind.
  */
 static enum gw_push_verdict sync_judge(const struct gw_policy_view *view,
                                        uint64_t clock)
@@ -24,7 +24,7 @@ static int sync_complete(uint32_t held, uint32_t ranks)
 }
 
 /* A want that was posted for the first clock of a policy may have the condition
-   of the one before. All say the same there: what is pushed is in. */
+   of the one before. All say the same there: the pushes are in. */
 static int sync_answerable(const struct gw_want *want,
                            const struct gw_policy_view *view)
 {
@@ -32,9 +32,10 @@ static int sync_answerable(const struct gw_want *want,
 }
 
 /*
- * Backup workers (Chen et al. 2016): as sync, but a version may be made without
- * a rank's push, which is late then, and whoever is late goes on at a newer
- * version. A rank's mark tells a late push from one that was in or late before.
+ * Backup workers (Chen et al. 2016): as sync, but a version may be made
+ * without a rank's push, which is late then, and the late rank goes on at a
+ * newer version. A rank's mark tells a late push from one that was in or late
+ * before.
  */
 static enum gw_push_verdict backup_judge(const struct gw_policy_view *view,
                                          uint64_t clock)
@@ -47,7 +48,8 @@ static enum gw_push_verdict backup_judge(const struct gw_policy_view *view,
                                                    : GW_PUSH_HOLD;
 }
 
-/* How many are held says nothing before it is decided who counts. */
+/* The number of held pushes says nothing before it is decided which ranks
+   count. */
 static int backup_complete(uint32_t held, uint32_t ranks)
 {
     (void)held;
@@ -74,9 +76,9 @@ static int each_complete(uint32_t held, uint32_t ranks)
 }
 
 /*
- * Under ssp wants have a slack. Stale synchronous parallel (Ho et al. 2013):
- * who computes clock c has read every update of clocks below c - slack. Each
- * chunk holds to it by its own marks, so the bound needs no decision.
+ * Under ssp wants have a slack. Stale synchronous parallel (Ho et al. 2013): a
+ * rank that computes clock c has read every update of clocks below c - slack.
+ * Each chunk holds to it by its own marks, so the bound needs no decision.
  */
 static int each_answerable(const struct gw_want *want,
                            const struct gw_policy_view *view)
@@ -103,8 +105,8 @@ static const struct gw_policy each = {
     .answerable = each_answerable,
 };
 
-/* Where two share an entry, what differs is how pushes become updates, or what
-   workers want. */
+/* Two policies that share an entry differ in how pushes become updates, or in
+   the workers' wants. */
 static const struct gw_policy *const policies[GW_POLICY_KINDS] = {
     [GW_POLICY_SYNC] = &sync,     [GW_POLICY_BACKUP] = &backup,
     [GW_POLICY_SSP] = &each,      [GW_POLICY_ASYNC] = &each,

@@ -1,10 +1,10 @@
 /*
  * Policies: when a push counts, when the pushes that are held make a version,
- * which wants may be answered. Pure functions of what a shard knows of one
- * chunk and one rank; one entry per word of cluster.policy.
+ * which wants may be answered. Pure functions of a shard's view of one chunk
+ * and one rank; one entry per word of cluster.policy.
  *
- *   together   the pushes of one clock make one version (sync; backup: those of
- *              the ranks that quorum.c has had decided)
+ *   together   the pushes of one clock make one version (sync; backup: the
+ *              pushes of the ranks that quorum.c has had decided)
  *   each       every push makes one, as it arrives (async, ssp, ..): each.c
  */
 #ifndef GW_SERVER_POLICY_H

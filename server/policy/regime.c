@@ -2,7 +2,8 @@
 
 #include "server/policy/regime.h"
 
-/* What the word has a shard keep beside weights and the optimizer's state. */
+/* Arrays that a shard keeps under the word, besides weights and the optimizer's
+   state. */
 static unsigned arrays_of(const struct gw_config *config,
                           const struct gw_regime *regime)
 {

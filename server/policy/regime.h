@@ -1,7 +1,7 @@
 /*
- * A regime: all that one word of cluster.policy makes of a server while it
- * holds. A job has several, one after the other, where its plan says so or
- * somebody asks for another (decision_switch.c, switch.c). Pure, any thread.
+ * A regime: a server's behaviour while one word of cluster.policy holds. A job
+ * has several, one after the other, where its plan says so or somebody asks
+ * for another (decision_switch.c, switch.c). Pure, any thread.
  */
 #ifndef GW_SERVER_REGIME_H
 #define GW_SERVER_REGIME_H
@@ -16,15 +16,15 @@
 
 /* Arrays of a shard that not every regime needs. */
 enum gw_shard_array {
-    GW_SHARD_SUM = 1,     /* of a clock or a group, until it is applied */
+    GW_SHARD_SUM = 1,     /* sum of a clock or a group, until it is applied */
     GW_SHARD_GIVEN = 2,   /* per rank: the weights that it was last given */
     GW_SHARD_SQUARES = 4, /* per rank: the mean square of its gradients */
     GW_SHARD_OWN = 8,     /* easgd, per rank: the weights it goes on from */
-    GW_SHARD_HOLLOW = 16, /* not an array: none has memory, sums are of
-                             nothing; what is given out is a length */
+    GW_SHARD_HOLLOW = 16, /* not an array: none has memory, sums are of nothing;
+                             an answer is only a length */
     GW_SHARD_SHARED = 32, /* not an array: landing slots lie in memory that
                              other processes of this host can map */
-    GW_SHARD_BF16 = 64,   /* current weights as bf16, for who wants them so */
+    GW_SHARD_BF16 = 64,   /* current weights as bf16, for wants in bf16 */
 };
 
 struct gw_regime {
@@ -37,15 +37,15 @@ struct gw_regime {
     int whole_step;                       /* steps are committed as a whole, */
     int two_phase;                        /* with trust ratios in between */
     uint32_t quorum; /* backup: ranks that count in a step, 0: all */
-    uint32_t group;  /* each push: that make an update */
-    unsigned arrays; /* that shards keep: enum gw_shard_array */
+    uint32_t group;  /* per push: pushes that make an update */
+    unsigned arrays; /* enum gw_shard_array: kept by shards */
 };
 
 /*
- * What `word` makes of the job's servers from `step` on. The config outlives
- * the regime and has been checked. GW_EUNSUPPORTED with a line where this
- * version has not got the optimizer or the policy, GW_EUSAGE where the plan
- * cannot be read; *regime_p is unchanged then.
+ * The regime of the job's servers under `word` from `step` on. The config
+ * outlives the regime and has been checked. GW_EUNSUPPORTED with a line where
+ * this version has not got the optimizer or the policy, GW_EUSAGE where the
+ * plan cannot be read; *regime_p is unchanged then.
  */
 enum gw_status gw_regime_make(const struct gw_config *config,
                               const struct gw_policy_word *word,

@@ -143,8 +143,8 @@ static enum gw_status take_line(struct reader *reader, const char *text)
     return status;
 }
 
-/* Every whole line of the n bytes; returns how many bytes those have. What is
-   not ended by a newline is the last line, or the beginning of one. */
+/* Every whole line of the n bytes; returns how many bytes they have. Bytes
+   without a newline at their end are the last line, or the beginning of one. */
 static enum gw_status
 take_lines(struct reader *reader, char *text, size_t n, int last, size_t *used)
 {

@@ -16,7 +16,7 @@
 #include "proto/status.h"
 #include "transport/link/loop.h"
 
-/* Of all splits together: what bounds the memory, 4 MiB. */
+/* Bounds the memory of all splits together, 4 MiB. */
 #define GW_SPLITS_WEIGHTS_MAX ((size_t)1 << 20)
 
 /* A line of --json that is longer is none of a run of at most 4096 workers. */
@@ -31,9 +31,9 @@ struct gw_splits {
 };
 
 /*
- * Adds a split that holds from `clock` on. What was to hold from there or later
- * makes room: a run that went on from a checkpoint has taken its place.
- * GW_ENOMEM; GW_ERANGE: too many.
+ * Adds a split that holds from `clock` on. Splits that were to hold from there
+ * or later are removed: a run that went on from a checkpoint has replaced
+ * them. GW_ENOMEM; GW_ERANGE: too many.
  */
 enum gw_status
 gw_splits_add(struct gw_splits *splits, uint64_t clock, const uint32_t *weight);
