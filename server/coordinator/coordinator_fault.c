@@ -61,8 +61,8 @@ const char *gw_coordinator_report_fault(const struct gw_coordinator *self,
 {
     const struct gw_course *course = &gw_declaration(self)->course;
     uint64_t workers = self->config->cluster.workers;
-    int per_push =
-        gw_regimes_now(self)->each || gw_regimes_at(self, report->clock)->each;
+    int per_push = gw_regimes_is_per_push(self) ||
+                   gw_regimes_at(self, report->clock)->each;
     uint64_t most = gw_schedule_part_max(
         self->config, gw_schedule_step_max(self->config, course), workers);
     if (self->phase < GW_PHASE_STARTING)

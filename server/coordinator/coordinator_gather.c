@@ -109,7 +109,7 @@ gw_gather_staleness(const struct gw_coordinator *self, uint32_t rank)
     return &self->gathers->per_push.staleness[rank];
 }
 
-/* The decision on the step before was told, or will be. */
+/* The step before the clock was told, or will be. */
 void gw_gather_restart(struct gw_coordinator *self, uint64_t clock)
 {
     struct gw_gathers *gathers = self->gathers;
@@ -212,7 +212,7 @@ void gw_gather_poll(struct gw_coordinator *self, uint64_t now)
     if (self->phase != GW_PHASE_RUNNING)
         gathers->logged_us = now; /* the time of the first step begins */
     if (self->phase != GW_PHASE_RUNNING || gw_decided_has_end(self) ||
-        gw_regimes_now(self)->each || !is_quiet(gathers, now) ||
+        gw_regimes_is_per_push(self) || !is_quiet(gathers, now) ||
         (gathers->polled && gw_steps_least(self) <= gathers->polled))
         return;
     message.poll.clock = to_be_polled(self);
@@ -359,7 +359,7 @@ void gw_gather_report(struct gw_coordinator *self,
                       struct gw_seat *who,
                       const struct gw_report *report)
 {
-    if (gw_regimes_now(self)->each &&
+    if (gw_regimes_is_per_push(self) &&
         report->clock >= gw_regimes_base_clock(self))
         report_per_push(self, who, report);
     else

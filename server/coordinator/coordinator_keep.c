@@ -446,7 +446,7 @@ int gw_keeper_awaits(struct gw_coordinator *self,
     if (self->phase < GW_PHASE_STARTING || self->phase >= GW_PHASE_ENDING ||
         strcmp(name, own) != 0)
         return 0;
-    /* the members hear of the cut in any order, and are heard in any order */
+    /* decisions and files of members arrive in any order */
     cut = find_cut(self->keeper, clock);
     if (!cut && (who->role == GW_ROLE_SERVER || gw_inner_is_expected(self)))
         cut = open_cut(self, clock, who);

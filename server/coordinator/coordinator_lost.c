@@ -15,7 +15,7 @@
 /* Faults of one member that end the job. */
 #define FAULTS_MAX 16
 
-/* A connection was closed for it lately: that is why it is not heard. */
+/* A connection was closed for a fault lately: so the member is silent. */
 static int has_new_fault(const struct gw_coordinator *self,
                          const struct gw_seat *who)
 {

@@ -59,6 +59,11 @@ const struct gw_regime *gw_regimes_now(const struct gw_coordinator *self)
     return &self->regimes->now.regime;
 }
 
+int gw_regimes_is_per_push(const struct gw_coordinator *self)
+{
+    return self->regimes->now.regime.each;
+}
+
 uint64_t gw_regimes_base_clock(const struct gw_coordinator *self)
 {
     return self->regimes->now.clock;
@@ -112,7 +117,7 @@ int gw_regimes_may_add(const struct gw_coordinator *self,
                        int stands)
 {
     const struct gw_regimes *regimes = self->regimes;
-    if (stands != regimes->now.regime.each)
+    if (stands != gw_regimes_is_per_push(self))
         return 0;
     if (regimes->next.clock == UINT64_MAX)
         return 1;
@@ -120,7 +125,7 @@ int gw_regimes_may_add(const struct gw_coordinator *self,
            clock > regimes->next.clock;
 }
 
-/* The one before it may have been decided when it was asked for. */
+/* A decision on another word was made before the user asked. */
 void gw_regimes_add(struct gw_coordinator *self,
                     const struct gw_regime *regime,
                     uint64_t clock,

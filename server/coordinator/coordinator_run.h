@@ -131,6 +131,8 @@ void gw_regimes_begin(struct gw_coordinator *self,
 const struct gw_regime *gw_regimes_now(const struct gw_coordinator *self);
 uint64_t gw_regimes_base_clock(const struct gw_coordinator *self);
 uint64_t gw_regimes_base_pushes(const struct gw_coordinator *self);
+/* The policy in force makes a version of each push. */
+int gw_regimes_is_per_push(const struct gw_coordinator *self);
 /* The policy at a clock, as far as is known: two that are decided, two that are
    past. */
 const struct gw_regime *gw_regimes_at(const struct gw_coordinator *self,

@@ -103,7 +103,7 @@ size_t gw_coordinator_status(const struct gw_coordinator *self,
         from = place_of(next) + 1;
         used += print_member(text + used, room - used, next->peer->name,
                              gw_peer_silent_us(next->peer), &next->counters);
-        if (gw_regimes_now(self)->each && next->role == GW_ROLE_WORKER &&
+        if (gw_regimes_is_per_push(self) && next->role == GW_ROLE_WORKER &&
             used < room)
             used += print_staleness(text + used, room - used,
                                     gw_gather_staleness(self, next->id));

@@ -114,7 +114,7 @@ static uint64_t step_per_push(const struct gw_coordinator *self)
 uint64_t gw_coordinator_step(const struct gw_coordinator *self)
 {
     uint64_t step = self->steps->known;
-    if (gw_regimes_now(self)->each) {
+    if (gw_regimes_is_per_push(self)) {
         uint64_t done = step_per_push(self);
         return done > step ? done : step;
     }
