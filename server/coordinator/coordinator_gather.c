@@ -16,7 +16,7 @@
 #include "proto/schedule.h"
 
 /* Steps for which a worker that is ahead keeps the reports that it may be
-   polled for (worker/report.c), with some to spare. */
+   polled for (worker/trainer/report.c), with some to spare. */
 #define POLL_BEHIND 8
 
 #define GATHERS 64
