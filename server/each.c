@@ -159,7 +159,7 @@ void gw_each_complete(struct gw_server *server, uint32_t index)
         count_push(server, rank);
         gw_session_answer(server, index);
         if (chunk->held > 0 && gw_loop_turn_is_over(server->loop)) {
-            gw_backlog_add(&server->due, index);
+            gw_due_add(&server->due, index);
             return;
         }
     }
@@ -253,7 +253,7 @@ void gw_each_settle(struct gw_server *server)
         if (gw_each_is_blocked(server, rank))
             server->settled_blocked[settled.blocked_n++] = rank;
     }
-    gw_follow_settled(server, NULL, &settled);
+    gw_vote_settled(server, NULL, &settled);
 }
 
 void gw_each_drain(struct gw_server *server)
@@ -289,5 +289,5 @@ void gw_each_resume(struct gw_server *server, int pulls)
                 slot->open = 0;
         }
     }
-    gw_session_look_at_all(server);
+    gw_due_add_all(&server->due);
 }

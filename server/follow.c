@@ -63,7 +63,7 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
     default:
         break; /* scores concern workers */
     }
-    gw_session_recheck(server);
+    gw_due_decided(&server->due);
 }
 
 static void emitted(void *owner, const struct gw_decision *decision)
@@ -85,74 +85,6 @@ void gw_follow_decision(struct gw_server *server,
         return;
     }
     follow(server, decision);
-}
-
-/* Non-zero where shard 0 leads, and is another one: it is told. */
-static int pass_on(struct gw_server *server, struct gw_message message)
-{
-    if (server->leader)
-        return 0;
-    gw_server_tell(server, server->leader_peer, &message);
-    return 1;
-}
-
-void gw_follow_vote(struct gw_server *server,
-                    struct gw_peer *peer,
-                    const struct gw_vote *vote)
-{
-    if (pass_on(server,
-                (struct gw_message){.kind = GW_MESSAGE_VOTE, .vote = *vote}))
-        return;
-    struct gw_error error;
-    uint32_t shard = peer ? peer->id : server->number;
-    if (gw_leader_vote(server->leader, shard, vote, &error) != GW_OK)
-        gw_server_finish(server, GW_EPROTO, "%s", error.text);
-}
-
-void gw_follow_score(struct gw_server *server,
-                     struct gw_peer *peer,
-                     const struct gw_score *score)
-{
-    char why[GW_PEER_FAULT_MAX];
-    if (!gw_measure_score(server, peer->id, score, why, sizeof why)) {
-        gw_peer_reject(peer, 0, why);
-        return;
-    }
-    if (!server->leader || peer->role != GW_ROLE_WORKER ||
-        gw_leader_score(server->leader, peer->id, score) != GW_OK)
-        gw_server_finish(server, GW_EPROTO,
-                         "%s sent a score of step %" PRIu64
-                         " that nobody waits for",
-                         peer->name, score->clock);
-}
-
-void gw_follow_arrived(struct gw_server *server,
-                       struct gw_peer *peer,
-                       const struct gw_arrived *arrived)
-{
-    if (pass_on(server, (struct gw_message){.kind = GW_MESSAGE_ARRIVED,
-                                            .arrived = *arrived}))
-        return;
-    uint32_t shard = peer ? peer->id : server->number;
-    if (gw_leader_arrived(server->leader, shard, arrived) != GW_OK)
-        gw_server_finish(server, GW_EPROTO,
-                         "shard %u says that pushes of step %" PRIu64
-                         " have arrived, which cannot be yet",
-                         shard, arrived->clock);
-}
-
-void gw_follow_settled(struct gw_server *server,
-                       struct gw_peer *peer,
-                       const struct gw_settled *settled)
-{
-    if (pass_on(server, (struct gw_message){.kind = GW_MESSAGE_SETTLED,
-                                            .settled = *settled}))
-        return;
-    uint32_t shard = peer ? peer->id : server->number;
-    if (gw_leader_settled(server->leader, shard, settled) != GW_OK)
-        gw_server_finish(server, GW_EPROTO,
-                         "shard %u names ranks that this job has not got",
-                         shard);
 }
 
 static void on_cut_timer(struct gw_timer *timer)

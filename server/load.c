@@ -26,6 +26,7 @@
 
 struct gw_load {
     struct gw_server *server;
+    void (*loaded)(struct gw_server *server);
     struct gw_remote *remote; /* NULL: the directory is seen from here */
     uint8_t *found;           /* [arrays][chunks] what has been found */
     struct gw_manifest manifest;
@@ -211,7 +212,7 @@ static void complete(struct gw_load *load)
                     "for %u worker%s: it begins anew",
                     server->start.state.clock, anew, gw_plural(anew));
     gw_shard_loaded(server->shard);
-    gw_server_loaded(server);
+    load->loaded(server);
 }
 
 static void next_file(struct gw_load *load);
@@ -360,13 +361,16 @@ static void look_done(struct gw_work *work)
     read_at(load, GW_MANIFEST_NAME, 0, NULL, 0, got_manifest_size);
 }
 
-enum gw_status gw_load_begin(struct gw_server *server, struct gw_error *error)
+enum gw_status gw_load_begin(struct gw_server *server,
+                             void (*loaded)(struct gw_server *server),
+                             struct gw_error *error)
 {
     struct gw_load *load = calloc(1, sizeof *load);
     if (!load)
         return gw_fail(error, GW_ENOMEM, "no memory to load a checkpoint");
     server->load = load;
     load->server = server;
+    load->loaded = loaded;
     size_t arrays = 1 + (size_t)gw_shard_saved(server->shard);
     load->found = calloc(arrays * server->shard->chunks + 1, 1);
     if (!load->found)

@@ -2,6 +2,8 @@ noinst_LIBRARIES += libserver.a
 libserver_a_SOURCES = \
 	%D%/behind.c \
 	%D%/divide.c \
+	%D%/due.c \
+	%D%/due.h \
 	%D%/each.c \
 	%D%/follow.c \
 	%D%/follow_fault.c \
@@ -14,6 +16,7 @@ libserver_a_SOURCES = \
 	%D%/save.c \
 	%D%/server.c \
 	%D%/server.h \
+	%D%/server_message.c \
 	%D%/server_start.c \
 	%D%/server_state.h \
 	%D%/session.c \
@@ -30,6 +33,7 @@ libserver_a_SOURCES = \
 	%D%/switch.c \
 	%D%/tell.c \
 	%D%/view.c \
+	%D%/vote.c \
 	%D%/want.c \
 	%D%/want.h
 include %D%/coordinator/local.mk

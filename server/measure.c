@@ -31,7 +31,8 @@ uint64_t gw_measure_push_max(const struct gw_server *server)
 static uint64_t samples_here(const struct gw_server *server, uint32_t index)
 {
     uint64_t sum = server->shard->chunk[index].samples;
-    for (uint32_t rank = 0; rank < server->ranks && server->deferred; rank++) {
+    for (uint32_t rank = 0;
+         rank < server->ranks && gw_due_has_deferred(&server->due); rank++) {
         const struct gw_shard_slot *slot =
             gw_shard_slot(server->shard, rank, index);
         sum += slot->landed ? slot->samples : 0;

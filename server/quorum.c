@@ -83,7 +83,7 @@ static void tell_arrived(struct gw_server *server)
          gw_peer_untaken(server->leader_peer) >= ARRIVED_MOST))
         return;
     quorum->arrived_n = 0;
-    gw_follow_arrived(server, NULL, &arrived);
+    gw_vote_arrived(server, NULL, &arrived);
 }
 
 void gw_quorum_taken(struct gw_peer *leader)
@@ -153,7 +153,7 @@ static void drop_pushes(struct gw_server *server, uint32_t rank)
             gw_shard_slot(server->shard, rank, i);
         if (!slot->held && !slot->landed)
             continue;
-        server->deferred -= slot->landed;
+        gw_due_undefer(&server->due, slot->landed);
         gw_quorum_late(server, rank, i, server->shard->chunk[i].version);
     }
 }
@@ -182,5 +182,5 @@ void gw_quorum_decided(struct gw_server *server,
         if (!quorum->counts[rank])
             drop_pushes(server, rank);
     }
-    gw_session_look_at_all(server);
+    gw_due_add_all(&server->due);
 }

@@ -266,7 +266,7 @@ static void resume_updates(struct gw_server *server)
         gw_whole_resume(server);
         return;
     }
-    gw_session_look_at_all(server);
+    gw_due_add_all(&server->due);
 }
 
 static void saved(struct gw_save *save)

@@ -32,11 +32,6 @@ static void ready(struct gw_server *server)
                 gw_update_isa());
 }
 
-void gw_server_loaded(struct gw_server *server)
-{
-    ready(server);
-}
-
 static enum gw_status build(struct gw_server *server, struct gw_error *error)
 {
     enum gw_status status = gw_map_create(server->keys, server->keys_seen,
@@ -73,7 +68,7 @@ static void has_pages(void *owner)
         ready(server);
         return;
     }
-    enum gw_status status = gw_load_begin(server, &error);
+    enum gw_status status = gw_load_begin(server, ready, &error);
     if (status != GW_OK)
         gw_server_finish(server, status, "%s", error.text);
 }

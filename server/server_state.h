@@ -1,12 +1,14 @@
 /*
  * Inside a server thread: what its files share.
  *
- *   server.c   joining, messages, ending
+ *   server.c   a server's life, and its links
+ *   server_message.c  control messages
  *   server_start.c  from the start to the first step
  *   session.c  the path of a gradient: pushes in
  *   session_answer.c  and weights out
  *   session_open.c  workers come and go
  *   session_update.c  what pushes do to a chunk
+ *   due.c      chunks that are looked at again later
  *   sum.c      pushes of several workers in one
  *   measure.c  whether what members say in numbers can be
  *   shown.c    pushes that are read where their workers have them
@@ -16,6 +18,7 @@
  *   switch.c   from one policy to the next
  *   follow.c   the stream of decisions
  *   follow_fault.c  what is wrong with one of them
+ *   vote.c     words for the leader of that stream
  *   behind.c   to whom decisions are told, where somebody is behind
  *   divide.c   speed: how steps are divided, as members tell
  *   tell.c     counters, and the faults of others
@@ -28,13 +31,13 @@
 
 #include "proto/config.h"
 #include "proto/groups.h"
+#include "server/due.h"
 #include "server/policy/decision.h"
 #include "server/policy/policy.h"
 #include "server/policy/regime.h"
 #include "server/server.h"
 #include "server/shard.h"
 #include "server/want.h"
-#include "transport/link/backlog.h"
 #include "transport/member/member.h"
 #include "transport/link/settle.h"
 
@@ -166,9 +169,7 @@ struct gw_server {
     struct gw_session *session; /* [ranks] */
     uint32_t shards_present;    /* shard 0: the others that are connected */
     int all_present;
-    uint32_t deferred;     /* pushes that wait for a decision */
-    int wants_ahead;       /* some wants do */
-    struct gw_backlog due; /* chunks that are to be looked at again */
+    struct gw_due due;
     struct gw_whole_step step;
 
     struct gw_leader *leader; /* shard 0 only */
@@ -199,7 +200,7 @@ static inline uint64_t gw_session_decision(const struct gw_server *server,
     return gw_decision_near(server->decision, frame->decision);
 }
 
-/* server.c: the job is over for this thread */
+/* tell.c: the job is over for this thread */
 void gw_server_finish(struct gw_server *server,
                       enum gw_status status,
                       const char *format,
@@ -208,7 +209,7 @@ void gw_server_tell(struct gw_server *server,
                     struct gw_peer *peer,
                     const struct gw_message *message);
 
-/* tell.c: this server's counters, every second at most */
+/* Its counters, every second at most. */
 void gw_server_report(struct gw_server *server);
 /* A cause that stops others is to be seen where they are missed: the
    coordinator says whom this shard dials in vain. Of struct gw_member_handler.
@@ -216,8 +217,6 @@ void gw_server_report(struct gw_server *server);
 void gw_server_tell_stuck(struct gw_server *server,
                           const struct gw_peer *peer,
                           const char *text);
-/* Nothing is heard of the coordinator any more: ends with who was away. */
-void gw_server_lost_coordinator(struct gw_server *server);
 /* A worker or shard broke the protocol, for the coordinator to name, at the
    job's end if it comes to that. */
 void gw_server_tell_fault(struct gw_server *server,
@@ -228,7 +227,6 @@ void gw_server_tell_fault(struct gw_server *server,
 enum gw_status gw_session_open(struct gw_server *server,
                                struct gw_error *error);
 void gw_session_close(struct gw_server *server);
-enum gw_status gw_session_open_due(struct gw_server *server);
 enum gw_status gw_session_admit(struct gw_server *server, struct gw_peer *peer);
 void gw_session_present(struct gw_server *server);
 void gw_session_link_down(struct gw_server *server,
@@ -239,10 +237,6 @@ void gw_session_frame(struct gw_server *server,
                       unsigned link,
                       const struct gw_frame *frame,
                       const void *payload);
-/* The local index of a frame's chunk; 0: it is none of this shard. */
-int gw_session_find(const struct gw_server *server,
-                    const struct gw_frame *frame,
-                    uint32_t *index_p);
 /* session_answer.c */
 struct gw_policy_view
 gw_session_view(const struct gw_server *server, uint32_t rank, uint32_t chunk);
@@ -252,11 +246,9 @@ void gw_session_want_opened(void *owner, uint32_t rank, uint32_t chunk);
 /* Answers all who may have weights by now; where the turn is over, the others
    later. */
 void gw_session_answer(struct gw_server *server, uint32_t chunk);
-/* Pushes that count by now, versions that they make, answers: all that is due
-   of all chunks, in turns. */
-void gw_session_look_at_all(struct gw_server *server);
+/* All that is due of one chunk; the owner is the server. */
+void gw_session_look(void *owner, uint32_t chunk);
 void gw_session_complete(struct gw_server *server, uint32_t chunk);
-void gw_session_recheck(struct gw_server *server);
 /* session_update.c: of a chunk as it stands; samples: of the sum, lr_factor: on
    the schedule. */
 void gw_session_fill_update(const struct gw_server *server,
@@ -398,18 +390,19 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error);
 void gw_follow_close(struct gw_server *server);
 void gw_follow_decision(struct gw_server *server,
                         const struct gw_decision *decision);
-void gw_follow_vote(struct gw_server *server,
-                    struct gw_peer *peer,
-                    const struct gw_vote *vote);
-void gw_follow_score(struct gw_server *server,
+/* vote.c: of this shard, peer = NULL, or of another one to the leader. */
+void gw_vote_step(struct gw_server *server,
+                  struct gw_peer *peer,
+                  const struct gw_vote *vote);
+void gw_vote_score(struct gw_server *server,
+                   struct gw_peer *peer,
+                   const struct gw_score *score);
+void gw_vote_arrived(struct gw_server *server,
                      struct gw_peer *peer,
-                     const struct gw_score *score);
-void gw_follow_arrived(struct gw_server *server,
-                       struct gw_peer *peer,
-                       const struct gw_arrived *arrived);
-void gw_follow_settled(struct gw_server *server,
-                       struct gw_peer *peer,
-                       const struct gw_settled *settled);
+                     const struct gw_arrived *arrived);
+void gw_vote_settled(struct gw_server *server,
+                     struct gw_peer *peer,
+                     const struct gw_settled *settled);
 
 /* follow_fault.c: what is wrong with the decision, in words, from where this
    shard stands; NULL: nothing. */
@@ -439,6 +432,8 @@ void gw_divide_close(struct gw_server *server);
 
 /* stall.c: from here on, until gw_server_finish */
 void gw_stall_watch(struct gw_server *server);
+/* Nothing is heard of the coordinator any more: ends with who was away. */
+void gw_server_lost_coordinator(struct gw_server *server);
 
 /* save.c */
 enum gw_status gw_save_open(struct gw_server *server, struct gw_error *error);
@@ -452,13 +447,19 @@ void gw_save_reached(struct gw_server *server, uint32_t chunk);
 /* view.c */
 void gw_server_view(struct gw_server *server, const struct gw_view *view);
 
+/* server_message.c: of struct gw_member_handler */
+void gw_server_message(void *owner,
+                       struct gw_peer *peer,
+                       const struct gw_message *message);
+
 /* server_start.c */
 void gw_server_start(struct gw_server *server, const struct gw_start *start);
 
-/* load.c: calls gw_server_loaded when the weights are there */
-enum gw_status gw_load_begin(struct gw_server *server, struct gw_error *error);
+/* load.c: `loaded` is called when the weights are there */
+enum gw_status gw_load_begin(struct gw_server *server,
+                             void (*loaded)(struct gw_server *server),
+                             struct gw_error *error);
 void gw_load_close(struct gw_server *server);
-void gw_server_loaded(struct gw_server *server);
 
 /* lend.c: of the arrays that answers are sent from, as they are now. What
    gw_shard_keep may drop is taken back before: no answer is on its way then. */

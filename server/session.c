@@ -17,14 +17,6 @@
 
 #include <inttypes.h>
 
-void gw_session_worked(const struct gw_server *server,
-                       uint32_t index,
-                       uint32_t arrays)
-{
-    gw_loop_worked(server->loop, (uint64_t)arrays * sizeof(float) *
-                                     server->shard->chunk[index].elems);
-}
-
 /* The pushes that are held make a version. */
 void gw_session_complete(struct gw_server *server, uint32_t index)
 {
@@ -91,7 +83,7 @@ static void hold(struct gw_server *server,
     if (!is_complete(server, index))
         return;
     if (gw_loop_turn_is_over_at(server->loop, server->progress_us))
-        gw_backlog_add(&server->due, index);
+        gw_due_add(&server->due, index);
     else
         gw_session_complete(server, index);
 }
@@ -99,18 +91,19 @@ static void hold(struct gw_server *server,
 /* Pushes that were ahead of our knowledge: is it time now? */
 static void count_landed(struct gw_server *server, uint32_t index)
 {
-    for (uint32_t rank = 0; rank < server->ranks && server->deferred; rank++) {
+    for (uint32_t rank = 0;
+         rank < server->ranks && gw_due_has_deferred(&server->due); rank++) {
         struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
         if (!slot->landed || slot->decision > server->decision)
             continue;
         slot->landed = 0;
-        server->deferred--;
+        gw_due_undefer(&server->due, 1);
         count_in(server, rank, index, slot->samples, slot->empty);
     }
 }
 
 /* All that is due of one chunk. */
-static void look_at(void *owner, uint32_t index)
+void gw_session_look(void *owner, uint32_t index)
 {
     struct gw_server *server = owner;
     if (server->finished)
@@ -119,41 +112,6 @@ static void look_at(void *owner, uint32_t index)
     if (is_complete(server, index))
         gw_session_complete(server, index);
     gw_session_answer(server, index);
-}
-
-void gw_session_look_at_all(struct gw_server *server)
-{
-    gw_backlog_add_all(&server->due);
-}
-
-/* Pushes and wants that were ahead of our knowledge: is it time now? */
-void gw_session_recheck(struct gw_server *server)
-{
-    int waits = server->wants_ahead || server->deferred;
-    server->wants_ahead = 0;
-    if (waits)
-        gw_session_look_at_all(server);
-}
-
-enum gw_status gw_session_open_due(struct gw_server *server)
-{
-    server->due.loop = server->loop;
-    server->due.look = look_at;
-    server->due.owner = server;
-    return gw_backlog_open(&server->due, server->shard->chunks);
-}
-
-int gw_session_find(const struct gw_server *server,
-                    const struct gw_frame *frame,
-                    uint32_t *index_p)
-{
-    if (frame->chunk >= server->map->chunks)
-        return 0;
-    const struct gw_chunk *chunk = &server->map->chunk[frame->chunk];
-    if (chunk->shard != server->number)
-        return 0;
-    *index_p = chunk->local;
-    return 1;
 }
 
 static int is_plain(const struct gw_frame *frame)
@@ -207,7 +165,7 @@ static void take_part(struct gw_server *server,
         slot->empty = empty != 0;
         slot->samples = part->samples;
         slot->decision = gw_session_decision(server, frame);
-        server->deferred++;
+        gw_due_defer(&server->due);
         return;
     }
     hold(server, part->rank, index, part->samples, empty);
@@ -271,7 +229,7 @@ static void got_push(struct gw_server *server,
                      const struct gw_frame *frame)
 {
     uint32_t rank = peer->id, index;
-    if (!gw_session_find(server, frame, &index) ||
+    if (!gw_shard_find(server->shard, frame->chunk, &index) ||
         !server->shard->chunk[index].ready ||
         !fits_push(server, rank, index, frame)) {
         gw_peer_reject(peer, link, "push that fits no chunk of this shard");
@@ -356,7 +314,7 @@ static void got_seed(struct gw_server *server,
 {
     struct gw_shard *shard = server->shard;
     uint32_t index;
-    if (peer->id != 0 || !gw_session_find(server, frame, &index) ||
+    if (peer->id != 0 || !gw_shard_find(server->shard, frame->chunk, &index) ||
         (shown ? !is_plain(frame)
                : !fits_slot(server, frame, index, server->session[0].seeds))) {
         gw_peer_reject(peer, link, "seed that fits no chunk of this shard");

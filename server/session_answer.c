@@ -87,7 +87,7 @@ static int is_ahead(struct gw_server *server, const struct gw_want_slot *slot)
     if (slot->decision <= server->decision)
         return 0;
     assert(!server->leader); /* whoever makes decisions knows them all */
-    server->wants_ahead = 1;
+    gw_due_want_waits(&server->due);
     return 1;
 }
 
@@ -178,7 +178,7 @@ void gw_session_answer(struct gw_server *server, uint32_t index)
         look_ahead(server, rank, index);
         if (answer(server, rank, index) && rank + 1 < server->ranks &&
             gw_loop_turn_is_over(server->loop)) {
-            gw_backlog_add(&server->due, index);
+            gw_due_add(&server->due, index);
             return;
         }
     }
@@ -196,7 +196,7 @@ void gw_session_want_opened(void *owner, uint32_t rank, uint32_t index)
 {
     struct gw_server *server = owner;
     if (gw_loop_turn_is_over(server->loop))
-        gw_backlog_add(&server->due, index);
+        gw_due_add(&server->due, index);
     else
         answer_one(server, rank, index);
 }

@@ -18,7 +18,7 @@ static void take_back(struct gw_server *server,
         gw_shard_slot(server->shard, rank, index);
     if (slot->sender != sender)
         return;
-    server->deferred -= slot->landed;
+    gw_due_undefer(&server->due, slot->landed);
     if (gw_shard_unhold(server->shard, rank, index))
         gw_quorum_unheld(server, rank, index);
 }
@@ -82,7 +82,7 @@ void gw_session_present(struct gw_server *server)
         return;
     server->all_present = 1;
     server->progress_us = gw_loop_now(server->loop); /* nobody waited before */
-    gw_session_look_at_all(server);
+    gw_due_add_all(&server->due);
 }
 
 static void breathe(void *breather)
@@ -111,7 +111,8 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
         return status;
     server->shard->breathe = breathe;
     server->shard->breather = server;
-    if (gw_session_open_due(server) != GW_OK)
+    if (gw_due_open(&server->due, server->loop, server->shard->chunks,
+                    gw_session_look, server) != GW_OK)
         return gw_fail(error, GW_ENOMEM, "no memory for %u chunks",
                        server->shard->chunks);
     gw_lend_arrays(server);
@@ -124,7 +125,7 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
 
 void gw_session_close(struct gw_server *server)
 {
-    gw_backlog_close(&server->due);
+    gw_due_close(&server->due);
     gw_quorum_close(server);
     gw_wants_destroy(server->wants);
     gw_shard_destroy(server->shard);

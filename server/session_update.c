@@ -65,3 +65,11 @@ void gw_session_blame(struct gw_server *server, uint32_t index, uint64_t clock)
                      "not finite; lower optimizer.lr",
                      clock, key);
 }
+
+void gw_session_worked(const struct gw_server *server,
+                       uint32_t index,
+                       uint32_t arrays)
+{
+    gw_loop_worked(server->loop, (uint64_t)arrays * sizeof(float) *
+                                     server->shard->chunk[index].elems);
+}

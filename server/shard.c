@@ -87,6 +87,17 @@ void gw_shard_destroy(struct gw_shard *shard)
     free(shard);
 }
 
+int gw_shard_find(const struct gw_shard *shard,
+                  uint32_t global,
+                  uint32_t *chunk_p)
+{
+    if (global >= shard->map->chunks ||
+        shard->map->chunk[global].shard != shard->number)
+        return 0;
+    *chunk_p = shard->map->chunk[global].local;
+    return 1;
+}
+
 struct gw_shard_slot *
 gw_shard_slot(const struct gw_shard *shard, uint32_t rank, uint32_t chunk)
 {

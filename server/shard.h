@@ -157,6 +157,12 @@ size_t gw_shard_bytes(const struct gw_map *map,
                       unsigned arrays,
                       const struct gw_optimizer *optimizer);
 
+/* *chunk_p: the local index of a chunk of the map. 0: another shard has it, or
+   none. */
+int gw_shard_find(const struct gw_shard *shard,
+                  uint32_t global,
+                  uint32_t *chunk_p);
+
 struct gw_shard_slot *
 gw_shard_slot(const struct gw_shard *shard, uint32_t rank, uint32_t chunk);
 

@@ -35,7 +35,7 @@ static void send_vote(struct gw_server *server, uint8_t phase)
         vote.first = at;
         vote.values = step->votes + at;
         vote.values_n = left < GW_VALUES_PER_PART ? left : GW_VALUES_PER_PART;
-        gw_follow_vote(server, NULL, &vote);
+        gw_vote_step(server, NULL, &vote);
     }
 }
 

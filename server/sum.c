@@ -55,7 +55,8 @@ void gw_sum_parts(struct gw_server *server,
     struct gw_session *session = &server->session[peer->id];
     const struct gw_group group = session->group;
     uint32_t index;
-    if (!gw_session_find(server, frame, &index) || !session->parts.part ||
+    if (!gw_shard_find(server->shard, frame->chunk, &index) ||
+        !session->parts.part ||
         gw_group_owner(group, frame->chunk) != peer->id ||
         gw_parts_decode(payload, frame->length, group.first, group.n,
                         session->parts.part + (size_t)index * group.n) !=

@@ -33,7 +33,8 @@ static void forget_pushes(struct gw_server *server)
 {
     for (uint32_t rank = 0; rank < server->ranks; rank++)
         for (uint32_t i = 0; i < server->shard->chunks; i++) {
-            server->deferred -= gw_shard_slot(server->shard, rank, i)->landed;
+            gw_due_undefer(&server->due,
+                           gw_shard_slot(server->shard, rank, i)->landed);
             gw_shard_unhold(server->shard, rank, i);
         }
 }
@@ -64,7 +65,7 @@ static void go_over(struct gw_server *server)
     forget_pushes(server);
     if (next.cut)
         gw_save_cut(server, next.cut - 1, next.clock);
-    gw_session_look_at_all(server);
+    gw_due_add_all(&server->due);
 }
 
 void gw_switch_reached(struct gw_server *server)

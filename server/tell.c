@@ -1,9 +1,13 @@
-/* A server's words to the coordinator on itself and on others, while the job
-   goes on: its counters, and who breaks the protocol. */
+/*
+ * What a server says of itself and of others: its counters, who breaks the
+ * protocol, and its end. Everybody calls this file, so it calls none of the
+ * others.
+ */
 #include "config.h"
 
 #include "server/server_state.h"
 
+#include <stdarg.h>
 #include <sys/resource.h>
 
 #define REPORT_US 1000000
@@ -52,4 +56,65 @@ void gw_server_tell_stuck(struct gw_server *server,
         gw_log_info(server->log, "%s", text);
     if (peer != server->coordinator)
         gw_peer_tell(server->coordinator, &message);
+}
+
+/* ---- the end ---- */
+
+/* Time for the last words to leave before the owner closes the links. */
+#define LINGER_US      500000
+#define LINGER_TURN_US 5000
+
+static void on_linger(struct gw_timer *timer)
+{
+    struct gw_server *server = timer->owner;
+    const struct gw_peer *coordinator = server->coordinator;
+    if (coordinator && gw_peer_is_up(coordinator, 0) &&
+        !gw_peer_flushed(coordinator) &&
+        gw_loop_now(server->loop) < server->linger_until_us) {
+        gw_timer_start(server->loop, timer, LINGER_TURN_US);
+        return;
+    }
+    server->options.finished(server->options.owner, server->end_status,
+                             server->end_text);
+}
+
+void gw_server_finish(struct gw_server *server,
+                      enum gw_status status,
+                      const char *format,
+                      ...)
+{
+    va_list args;
+    if (server->finished)
+        return;
+    server->finished = 1;
+    server->running = 0;
+    gw_timer_stop(server->loop, &server->watch);
+    gw_timer_stop(server->loop, &server->settle_timer);
+    gw_settling_stop(&server->pages);
+    va_start(args, format);
+    gw_text_print(server->end_text, sizeof server->end_text, format, args);
+    va_end(args);
+    server->end_status = status;
+    struct gw_message message = {
+        .kind = GW_MESSAGE_END,
+        .end = {.status = status, .clock = 0, .text = server->end_text}};
+    if (status != GW_OK && server->coordinator && !server->ended &&
+        gw_peer_tell(server->coordinator, &message) != GW_OK)
+        /* nobody else can say it then */
+        gw_log_error(server->log, "%s", server->end_text);
+    server->linger_until_us = gw_loop_now(server->loop) + LINGER_US;
+    server->linger.fire = on_linger;
+    server->linger.owner = server;
+    gw_timer_start(server->loop, &server->linger, 0);
+}
+
+void gw_server_tell(struct gw_server *server,
+                    struct gw_peer *peer,
+                    const struct gw_message *message)
+{
+    enum gw_status status = gw_peer_tell(peer, message);
+    if (status == GW_OK || status == GW_ECLOSED)
+        return;
+    gw_server_finish(server, status, "cannot tell %s of a %s: %s", peer->name,
+                     gw_message_name(message->kind), gw_status_text(status));
 }

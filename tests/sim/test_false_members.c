@@ -88,7 +88,7 @@ static void begin(struct session_world *world)
 static void stands_at(struct session_world *world, uint64_t version)
 {
     assert_false(world->finished);
-    assert_int_equal(world->server->deferred, 0);
+    assert_int_equal(world->server->due.deferred, 0);
     for (uint32_t i = 0; i < chunks_of(world); i++) {
         assert_int_equal(world->server->shard->chunk[i].version, version);
         for (uint32_t rank = 0; rank < SESSION_WORKERS; rank++) {
@@ -312,7 +312,7 @@ static void two_whole_steps_are_not_one(void **state)
             fail_msg("ahead %u: both are believed", ahead);
         session_lead(world, &decision);
         session_pass_time(world, TURN_US);
-        assert_int_equal(world->server->deferred, 0);
+        assert_int_equal(world->server->due.deferred, 0);
         assert_int_equal(world->server->shard->chunk[0].samples, whole);
         session_dial(&world->sender[1]);
         session_pass_time(world, TURN_US);

@@ -1,0 +1,254 @@
+/* Control messages of a server: what each kind does, and who may send it. */
+#include "config.h"
+
+#include "proto/dispatch.h"
+#include "server/server_state.h"
+#include "transport/member/remote.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* ---- joining and ending ---- */
+
+static void
+got_welcome(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct gw_server *server = owner;
+    const struct gw_welcome *welcome = &message->welcome;
+    struct gw_error error;
+    (void)peer;
+    if (server->has_config) {
+        gw_server_finish(server, GW_EPROTO, "a welcome came twice");
+        return;
+    }
+    gw_config_default(&server->config); /* for what the job does not say */
+    enum gw_status status =
+        gw_config_parse(&server->config, "job", welcome->job, &error);
+    if (status == GW_OK)
+        status = gw_config_check(&server->config, &error);
+    if (status != GW_OK) {
+        gw_server_finish(server, status, "the coordinator's job: %s",
+                         error.text);
+        return;
+    }
+    server->has_config = 1;
+    if (welcome->silence_us)
+        gw_member_set_silence(server->member, welcome->silence_us);
+    server->ranks = (uint32_t)server->config.cluster.workers;
+    server->session = calloc(server->ranks, sizeof *server->session);
+    server->clocks = calloc(server->ranks, sizeof *server->clocks);
+    server->settled_clocks =
+        calloc(server->ranks, sizeof *server->settled_clocks);
+    server->settled_blocked =
+        calloc(server->ranks, sizeof *server->settled_blocked);
+    if (!server->session || !server->clocks || !server->settled_clocks ||
+        !server->settled_blocked)
+        gw_server_finish(server, GW_ENOMEM, "no memory for %u workers",
+                         server->ranks);
+    else
+        gw_log_info(server->log, "has joined %s, and waits for others",
+                    server->options.coordinator);
+}
+
+static void
+got_keys(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct gw_server *server = owner;
+    const struct gw_declare *declare = &message->declare;
+    (void)peer;
+    if (!server->keys) {
+        server->keys_total = declare->keys_total;
+        server->keys = calloc(declare->keys_total + 1, sizeof *server->keys);
+    }
+    if (!server->keys || declare->keys_first != server->keys_seen ||
+        declare->keys_total != server->keys_total) {
+        gw_server_finish(server, GW_EPROTO, "keys came out of order");
+        return;
+    }
+    memcpy(server->keys + server->keys_seen, declare->keys,
+           declare->keys_n * sizeof *server->keys);
+    server->keys_seen += declare->keys_n;
+}
+
+static void
+got_end(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct gw_server *server = owner;
+    const struct gw_end *end = &message->end;
+    struct rusage usage;
+    struct gw_metrics_snapshot counters = {0};
+    (void)peer;
+    getrusage(RUSAGE_SELF, &usage);
+    if (server->metrics)
+        gw_metrics_collect(server->metrics, &counters);
+    const struct gw_message bye = {
+        .kind = GW_MESSAGE_BYE,
+        .bye = {.rss_bytes = (uint64_t)usage.ru_maxrss * 1024,
+                .counters = counters.value,
+                .counters_n = GW_METRICS}};
+    char paused[GW_PAUSED_BYTES] = "";
+    if (end->status == GW_EDEAD) /* perhaps it was this one that was missed */
+        gw_member_paused_words(server->member, paused);
+    gw_peer_tell(server->coordinator, &bye);
+    server->ended = 1;
+    gw_server_finish(server, end->status, "%s%s", paused, gw_reason(end->text));
+}
+
+/* ---- the others ---- */
+
+/* A request to end the job comes as STOP. */
+static void
+got_request(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct gw_server *server = owner;
+    const struct gw_request *wish = &message->request;
+    struct gw_policy_word word;
+    if (wish->kind == GW_REQUEST_CHECKPOINT)
+        gw_leader_want_cut(server->leader);
+    else if (wish->kind == GW_REQUEST_POLICY &&
+             gw_policy_word_parse(wish->text, &word, NULL) == GW_OK &&
+             gw_config_check_word(&server->config, &word, NULL) == GW_OK)
+        gw_leader_switch(server->leader, &word);
+    else
+        gw_peer_reject(peer, 0, "request that makes no sense");
+}
+
+static void
+got_view(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    (void)peer;
+    gw_server_view(owner, &message->view);
+}
+
+static void
+got_start(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    (void)peer;
+    gw_server_start(owner, &message->start);
+}
+
+static void got_file_reply(void *owner,
+                           struct gw_peer *peer,
+                           const struct gw_message *message)
+{
+    struct gw_server *server = owner;
+    if (server->remote)
+        gw_remote_reply(server->remote, &message->file_reply);
+    else
+        gw_peer_reject(peer, 0, GW_MESSAGE_UNEXPECTED);
+}
+
+static void
+got_splits(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    gw_divide_repeat(owner, peer, &message->decision);
+}
+
+static void got_decision(void *owner,
+                         struct gw_peer *peer,
+                         const struct gw_message *message)
+{
+    (void)peer;
+    gw_follow_decision(owner, &message->decision);
+}
+
+static void
+got_stop(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct gw_server *server = owner;
+    (void)peer;
+    (void)message;
+    gw_leader_stop(server->leader);
+}
+
+static void
+got_stored(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct gw_server *server = owner;
+    (void)peer;
+    (void)message;
+    gw_leader_stored(server->leader);
+}
+
+static void
+got_vote(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    gw_vote_step(owner, peer, &message->vote);
+}
+
+static void
+got_arrived(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    gw_vote_arrived(owner, peer, &message->arrived);
+}
+
+static void
+got_settled(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    gw_vote_settled(owner, peer, &message->settled);
+}
+
+static void
+got_score(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    gw_vote_score(owner, peer, &message->score);
+}
+
+static void
+got_speed(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    gw_divide_speed(owner, peer, &message->speed);
+}
+
+static const struct gw_message_handler handlers[] = {
+    {GW_FROM_COORDINATOR, GW_MESSAGE_WELCOME, got_welcome},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_VIEW, got_view},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_DECLARE, got_keys},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_START, got_start},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_END, got_end},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_FILE_REPLY, got_file_reply},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_DECISION, got_splits},
+    {GW_FROM_LEADER, GW_MESSAGE_DECISION, got_decision},
+};
+
+/* Shard 0 alone takes these. */
+static const struct gw_message_handler leader_handlers[] = {
+    {GW_FROM_COORDINATOR, GW_MESSAGE_STOP, got_stop},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_REQUEST, got_request},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_STORED, got_stored},
+    {GW_FROM_SHARD, GW_MESSAGE_VOTE, got_vote},
+    {GW_FROM_SHARD, GW_MESSAGE_ARRIVED, got_arrived},
+    {GW_FROM_SHARD, GW_MESSAGE_SETTLED, got_settled},
+    {GW_FROM_WORKER, GW_MESSAGE_SCORE, got_score},
+    {GW_FROM_WORKER, GW_MESSAGE_SPEED, got_speed},
+};
+
+static unsigned sender_of(const struct gw_server *server,
+                          const struct gw_peer *peer)
+{
+    if (peer == server->coordinator)
+        return GW_FROM_COORDINATOR;
+    if (peer == server->leader_peer)
+        return GW_FROM_SHARD | GW_FROM_LEADER;
+    return peer->role == GW_ROLE_SERVER   ? GW_FROM_SHARD
+           : peer->role == GW_ROLE_WORKER ? GW_FROM_WORKER
+                                          : GW_FROM_STRANGER;
+}
+
+#define DISPATCH(table)                                                        \
+    gw_message_dispatch(table, sizeof table / sizeof *table, sender, server,   \
+                        peer, message)
+
+void gw_server_message(void *owner,
+                       struct gw_peer *peer,
+                       const struct gw_message *message)
+{
+    struct gw_server *server = owner;
+    unsigned sender = sender_of(server, peer);
+    gw_metrics_add(server->metrics, GW_METRIC_CONTROL_MESSAGES, 1);
+    if (server->finished)
+        return;
+    if (!DISPATCH(handlers) && !(server->leader && DISPATCH(leader_handlers)))
+        gw_peer_reject(peer, 0, GW_MESSAGE_UNEXPECTED);
+}
