@@ -72,11 +72,10 @@ static void apply_group(struct gw_server *server, uint32_t index)
 static enum gw_status
 gather(struct gw_server *server, uint32_t rank, uint32_t index, double lr)
 {
-    const struct gw_shard_slot *slot =
-        gw_shard_slot(server->shard, rank, index);
-    double weight = gw_policy_weight(server->regime.word.kind, slot->staleness);
-    enum gw_status status =
-        gw_shard_gather(server->shard, rank, index, weight, lr);
+    struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
+    slot->source.weight =
+        (float)gw_policy_weight(server->regime.word.kind, slot->staleness);
+    enum gw_status status = gw_shard_gather(server->shard, rank, index, lr);
     if (status == GW_OK &&
         server->shard->chunk[index].group == server->regime.group)
         apply_group(server, index);
@@ -134,7 +133,7 @@ static int apply(struct gw_server *server, uint32_t rank, uint32_t index)
     enum gw_status status = GW_OK;
     if (!gw_save_before_update(server, index))
         return 0; /* looked at again when the snapshot is free */
-    if (slot->empty)
+    if (slot->source.absent)
         gw_shard_pass(server->shard, rank, index);
     else
         status = take_in(server, rank, index);

@@ -26,7 +26,10 @@ libserver_a_SOURCES = \
 	%D%/shard.c \
 	%D%/shard_arrays.c \
 	%D%/shard.h \
+	%D%/shard_update.c \
 	%D%/shown.c \
+	%D%/source.c \
+	%D%/source.h \
 	%D%/stall.c \
 	%D%/step.c \
 	%D%/sum.c \

@@ -98,7 +98,7 @@ static void count_landed(struct gw_server *server, uint32_t index)
             continue;
         slot->landed = 0;
         gw_due_undefer(&server->due, 1);
-        count_in(server, rank, index, slot->samples, slot->empty);
+        count_in(server, rank, index, slot->samples, slot->source.absent);
     }
 }
 
@@ -162,7 +162,7 @@ static void take_part(struct gw_server *server,
     slot->shown = frame->kind == GW_FRAME_SHOWN;
     if (gw_session_decision(server, frame) > server->decision) {
         slot->landed = 1;
-        slot->empty = empty != 0;
+        slot->source.absent = empty != 0;
         slot->samples = part->samples;
         slot->decision = gw_session_decision(server, frame);
         gw_due_defer(&server->due);

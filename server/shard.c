@@ -3,7 +3,6 @@
 #include "server/shard.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +32,23 @@ static void lay_out(struct gw_shard *shard)
             .first = chunk->shard_offset / sizeof(float),
         };
     }
+}
+
+static const float *
+landing_of(const struct gw_shard *shard, uint32_t rank, uint32_t index)
+{
+    return shard->landing[rank] + shard->chunk[index].first;
+}
+
+static void fill_slots(struct gw_shard *shard)
+{
+    for (uint32_t i = 0; i < shard->chunks; i++)
+        for (uint32_t rank = 0; rank < shard->ranks; rank++)
+            gw_shard_slot(shard, rank, i)->source = (struct gw_source){
+                .at = landing_of(shard, rank, i),
+                .weight = 1,
+                .encoding = GW_ENCODING_RAW,
+            };
 }
 
 static void hold_breath(void *breather)
@@ -68,6 +84,7 @@ enum gw_status gw_shard_create(const struct gw_map *map,
     status = gw_shard_keep(shard, arrays, optimizer, error);
     if (status != GW_OK)
         goto fail;
+    fill_slots(shard);
     *shard_p = shard;
     return GW_OK;
 
@@ -104,15 +121,16 @@ gw_shard_slot(const struct gw_shard *shard, uint32_t rank, uint32_t chunk)
     return &shard->slot[(size_t)chunk * shard->ranks + rank];
 }
 
-static float *current(const struct gw_shard *shard,
-                      const struct gw_shard_chunk *chunk)
+float *gw_shard_weights_of(const struct gw_shard *shard,
+                           const struct gw_shard_chunk *chunk)
 {
     return shard->weights[chunk->current] + chunk->first;
 }
 
 const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk)
 {
-    return shard->hollow ? NULL : current(shard, &shard->chunk[chunk]);
+    return shard->hollow ? NULL
+                         : gw_shard_weights_of(shard, &shard->chunk[chunk]);
 }
 
 int gw_shard_encodes(const struct gw_shard *shard, enum gw_encoding encoding)
@@ -129,7 +147,8 @@ const void *gw_shard_encoded(struct gw_shard *shard,
         return gw_shard_weights(shard, index);
     uint16_t *rounded = shard->bf16 + chunk->first;
     if (!chunk->rounded)
-        gw_bf16_round(chunk->stored, current(shard, chunk), rounded);
+        gw_bf16_round(chunk->stored, gw_shard_weights_of(shard, chunk),
+                      rounded);
     chunk->rounded = 1;
     return rounded;
 }
@@ -191,7 +210,7 @@ void gw_shard_renumber(struct gw_shard *shard, uint64_t clock)
             slot->mark = clock;
             /* what there was of it may not be there any more */
             slot->shown = slot->summed = slot->bad = 0;
-            slot->at = NULL;
+            slot->source.at = landing_of(shard, rank, i);
         }
     }
 }
@@ -217,9 +236,11 @@ void gw_shard_seed(struct gw_shard *shard, uint32_t index, const float *from)
     chunk->ready = 1;
     chunk->current = 0;
     forget_encoded(chunk);
-    memcpy(current(shard, chunk), from, chunk->stored * sizeof(float));
+    memcpy(gw_shard_weights_of(shard, chunk), from,
+           chunk->stored * sizeof(float));
     for (uint32_t rank = 0; rank < shard->ranks && shard->own; rank++)
-        memcpy(shard->own[rank] + chunk->first, current(shard, chunk),
+        memcpy(shard->own[rank] + chunk->first,
+               gw_shard_weights_of(shard, chunk),
                chunk->stored * sizeof(float));
 }
 
@@ -243,8 +264,10 @@ int gw_shard_hold(struct gw_shard *shard,
     assert(!slot->held);
     slot->held = 1;
     slot->landed = 0;
-    slot->empty = empty != 0;
     slot->samples = samples;
+    slot->source.absent = empty != 0;
+    if (!slot->shown)
+        slot->source.at = landing_of(shard, rank, index);
     chunk->samples += samples;
     chunk->held++;
     return chunk->held == shard->ranks;
@@ -272,36 +295,14 @@ void gw_shard_leave_out(struct gw_shard *shard,
     gw_shard_slot(shard, rank, index)->mark = clock + 1;
 }
 
-/* What a rank has pushed of a chunk. */
-static const float *
-gradient_of(const struct gw_shard *shard, uint32_t rank, uint32_t index)
-{
-    const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
-    return slot->shown ? slot->at
-                       : shard->landing[rank] + shard->chunk[index].first;
-}
-
-/* Sources of the tree: NULL for a rank that had no samples, or does not count
-   in this clock. */
-static const float *const *sources(struct gw_shard *shard, uint32_t index)
-{
-    for (uint32_t rank = 0; rank < shard->ranks; rank++) {
-        const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
-        shard->sources[rank] =
-            slot->held && !slot->empty ? gradient_of(shard, rank, index) : NULL;
-    }
-    return shard->sources;
-}
-
-static void new_weights(struct gw_shard_chunk *chunk)
+void gw_shard_new_weights(struct gw_shard_chunk *chunk)
 {
     chunk->current = !chunk->current;
     forget_encoded(chunk);
     chunk->updates++;
 }
 
-/* The clock of this chunk is over: its slots may be filled again. */
-static void next_version(struct gw_shard *shard, uint32_t index, int applied)
+void gw_shard_next_version(struct gw_shard *shard, uint32_t index, int applied)
 {
     struct gw_shard_chunk *chunk = &shard->chunk[index];
     uint64_t next =
@@ -316,7 +317,7 @@ static void next_version(struct gw_shard *shard, uint32_t index, int applied)
     }
     chunk->least = least_mark(shard, index);
     if (applied) {
-        new_weights(chunk);
+        gw_shard_new_weights(chunk);
         chunk->pushes += steps * shard->ranks;
     }
     if (chunk->reduced)
@@ -324,52 +325,6 @@ static void next_version(struct gw_shard *shard, uint32_t index, int applied)
     chunk->reduced = 0;
     chunk->held = 0;
     chunk->samples = 0;
-}
-
-static size_t block_elems(const struct gw_shard_chunk *chunk, size_t at)
-{
-    size_t left = chunk->stored - at;
-    return left < GW_BLOCK_ELEMS ? left : GW_BLOCK_ELEMS;
-}
-
-/* So many of a chunk go through memory at once: 16 MiB of all ranks. */
-static size_t slice_elems(const struct gw_shard *shard)
-{
-    size_t elems = ((size_t)4 << 20) / shard->ranks;
-    return elems > GW_BLOCK_ELEMS ? elems / GW_BLOCK_ELEMS * GW_BLOCK_ELEMS
-                                  : GW_BLOCK_ELEMS;
-}
-
-static void states_at(const struct gw_shard *shard,
-                      size_t place,
-                      float *states[GW_STATE_MAX])
-{
-    for (unsigned s = 0; s < shard->optimizer->states; s++)
-        states[s] = shard->state[s] + place;
-}
-
-enum gw_status gw_shard_update(struct gw_shard *shard,
-                               uint32_t index,
-                               const struct gw_update *update)
-{
-    struct gw_shard_chunk *chunk = &shard->chunk[index];
-    const float *const *from = sources(shard, index);
-    size_t slice = slice_elems(shard);
-    float *states[GW_STATE_MAX];
-    int finite = 1;
-    assert(chunk->held == shard->ranks);
-    for (size_t at = 0; at < chunk->stored; at += slice) {
-        size_t left = chunk->stored - at, place = chunk->first + at;
-        states_at(shard, place, states);
-        finite &= gw_update_reduce_apply(
-            shard->optimizer, update, from, shard->ranks, at,
-            left < slice ? left : slice, shard->weights[chunk->current] + place,
-            shard->weights[!chunk->current] + place, states);
-        if (left > slice)
-            shard->breathe(shard->breather);
-    }
-    next_version(shard, index, 1);
-    return finite ? GW_OK : GW_ENONFINITE;
 }
 
 void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t index)
@@ -391,101 +346,9 @@ void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t index)
         chunk->least = least_mark(shard, index);
 }
 
-enum gw_status gw_shard_update_each(struct gw_shard *shard,
-                                    uint32_t rank,
-                                    uint32_t index,
-                                    const struct gw_update *update)
+void gw_shard_skip(struct gw_shard *shard, uint32_t index)
 {
-    struct gw_shard_chunk *chunk = &shard->chunk[index];
-    const float *push = shard->landing[rank];
-    float *states[GW_STATE_MAX];
-    states_at(shard, chunk->first, states);
-    int finite = gw_update_reduce_apply(
-        shard->optimizer, update, &push, 1, chunk->first, chunk->stored,
-        current(shard, chunk), shard->weights[!chunk->current] + chunk->first,
-        states);
-    new_weights(chunk);
-    gw_shard_pass(shard, rank, index);
-    return finite ? GW_OK : GW_ENONFINITE;
-}
-
-enum gw_status
-gw_shard_update_delayed(struct gw_shard *shard,
-                        uint32_t rank,
-                        uint32_t index,
-                        const struct gw_compensation *compensation,
-                        const struct gw_update *update)
-{
-    struct gw_shard_chunk *chunk = &shard->chunk[index];
-    float *next = shard->weights[!chunk->current];
-    float *states[GW_STATE_MAX], gradient[GW_BLOCK_ELEMS];
-    int finite = 1;
-    for (size_t at = 0; at < chunk->stored; at += GW_BLOCK_ELEMS) {
-        size_t elems = block_elems(chunk, at), place = chunk->first + at;
-        const float *w = shard->weights[chunk->current] + place;
-        states_at(shard, place, states);
-        finite &= gw_compensate(
-            compensation, elems, shard->landing[rank] + place, w,
-            shard->given[rank] + place,
-            shard->squares ? shard->squares[rank] + place : NULL, gradient);
-        gw_update_apply(shard->optimizer, update, elems, gradient, w,
-                        next + place, states);
-    }
-    new_weights(chunk);
-    gw_shard_pass(shard, rank, index);
-    return finite ? GW_OK : GW_ENONFINITE;
-}
-
-enum gw_status gw_shard_update_elastic(struct gw_shard *shard,
-                                       uint32_t rank,
-                                       uint32_t index,
-                                       double alpha)
-{
-    struct gw_shard_chunk *chunk = &shard->chunk[index];
-    size_t first = chunk->first;
-    int finite = gw_elastic(alpha, chunk->stored, shard->landing[rank] + first,
-                            current(shard, chunk), shard->own[rank] + first,
-                            shard->weights[!chunk->current] + first);
-    new_weights(chunk);
-    gw_shard_pass(shard, rank, index);
-    return finite ? GW_OK : GW_ENONFINITE;
-}
-
-enum gw_status gw_shard_gather(struct gw_shard *shard,
-                               uint32_t rank,
-                               uint32_t index,
-                               double weight,
-                               double lr)
-{
-    struct gw_shard_chunk *chunk = &shard->chunk[index];
-    float *sum = shard->reduced + chunk->first;
-    if (chunk->group == 0) {
-        memset(sum, 0, chunk->stored * sizeof *sum);
-        chunk->group_samples = 0;
-        chunk->group_lr = 0;
-    }
-    int finite = gw_add_weighted(weight, chunk->stored,
-                                 shard->landing[rank] + chunk->first, sum);
-    chunk->group++;
-    chunk->group_samples += gw_shard_slot(shard, rank, index)->samples;
-    chunk->group_lr += lr;
-    gw_shard_pass(shard, rank, index);
-    return finite ? GW_OK : GW_ENONFINITE;
-}
-
-void gw_shard_update_group(struct gw_shard *shard,
-                           uint32_t index,
-                           const struct gw_update *update)
-{
-    struct gw_shard_chunk *chunk = &shard->chunk[index];
-    float *states[GW_STATE_MAX];
-    assert(chunk->group > 0);
-    states_at(shard, chunk->first, states);
-    gw_update_apply(shard->optimizer, update, chunk->stored,
-                    shard->reduced + chunk->first, current(shard, chunk),
-                    shard->weights[!chunk->current] + chunk->first, states);
-    new_weights(chunk);
-    chunk->group = 0;
+    gw_shard_next_version(shard, index, 0);
 }
 
 /* Into the landing slot, so that `given` has what it is: fp32 of our own bf16,
@@ -496,7 +359,7 @@ give_bf16(struct gw_shard *shard, uint32_t rank, uint32_t index)
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
     uint16_t *copy = (uint16_t *)(void *)(shard->landing[rank] + chunk->first);
     if (!shard->given) {
-        gw_bf16_round(chunk->stored, current(shard, chunk), copy);
+        gw_bf16_round(chunk->stored, gw_shard_weights_of(shard, chunk), copy);
         return copy;
     }
     const uint16_t *own = gw_shard_encoded(shard, index, GW_ENCODING_BF16);
@@ -520,79 +383,7 @@ const void *gw_shard_give(struct gw_shard *shard,
     if (encoding == GW_ENCODING_BF16)
         return give_bf16(shard, rank, index);
     float *copy = copies[rank] + chunk->first;
-    memcpy(copy, current(shard, chunk), chunk->stored * sizeof *copy);
+    memcpy(copy, gw_shard_weights_of(shard, chunk),
+           chunk->stored * sizeof *copy);
     return copy;
-}
-
-int gw_shard_reduce(struct gw_shard *shard, uint32_t index)
-{
-    struct gw_shard_chunk *chunk = &shard->chunk[index];
-    const float *const *from = sources(shard, index);
-    size_t slice = slice_elems(shard);
-    int finite = 1;
-    chunk->square_sum = 0;
-    for (size_t at = 0; at < chunk->stored; at += GW_BLOCK_ELEMS) {
-        size_t elems = block_elems(chunk, at);
-        float *sum = shard->reduced + chunk->first + at;
-        finite &= gw_reduce_block(from, shard->ranks, at, elems, sum);
-        chunk->square_sum += gw_square_sum(sum, elems);
-        if (at > 0 && at % slice == 0)
-            shard->breathe(shard->breather);
-    }
-    chunk->reduced = 1;
-    shard->chunks_reduced++;
-    return finite;
-}
-
-void gw_shard_direction(struct gw_shard *shard,
-                        uint32_t index,
-                        const struct gw_update *update,
-                        double square_sums[2])
-{
-    struct gw_shard_chunk *chunk = &shard->chunk[index];
-    float *states[GW_STATE_MAX];
-    square_sums[0] = square_sums[1] = 0;
-    for (size_t at = 0; at < chunk->stored; at += GW_BLOCK_ELEMS) {
-        size_t elems = block_elems(chunk, at), place = chunk->first + at;
-        const float *w = shard->weights[chunk->current] + place;
-        states_at(shard, place, states);
-        gw_update_direction(shard->optimizer, update, elems,
-                            shard->reduced + place, w, states);
-        square_sums[0] += gw_square_sum(w, elems);
-        square_sums[1] += gw_square_sum(shard->reduced + place, elems);
-    }
-}
-
-void gw_shard_apply(struct gw_shard *shard,
-                    uint32_t index,
-                    const struct gw_update *update)
-{
-    struct gw_shard_chunk *chunk = &shard->chunk[index];
-    float *states[GW_STATE_MAX];
-    assert(chunk->reduced);
-    states_at(shard, chunk->first, states);
-    gw_update_apply(shard->optimizer, update, chunk->stored,
-                    shard->reduced + chunk->first, current(shard, chunk),
-                    shard->weights[!chunk->current] + chunk->first, states);
-    next_version(shard, index, 1);
-}
-
-void gw_shard_skip(struct gw_shard *shard, uint32_t index)
-{
-    next_version(shard, index, 0);
-}
-
-int gw_shard_is_bad(const struct gw_shard *shard, uint32_t rank, uint32_t index)
-{
-    const struct gw_shard_chunk *chunk = &shard->chunk[index];
-    const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
-    const float *gradient = gradient_of(shard, rank, index);
-    if (slot->summed)
-        return slot->bad;
-    if (slot->empty)
-        return 0;
-    for (uint32_t i = 0; i < chunk->stored; i++)
-        if (!isfinite(gradient[i]))
-            return 1;
-    return 0;
 }

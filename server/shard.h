@@ -26,6 +26,7 @@
 #include "proto/map.h"
 #include "server/policy/regime.h"
 #include "proto/rounds.h"
+#include "server/source.h"
 #include "proto/status.h"
 #include "proto/wire.h"
 #include "transport/link/memory.h"
@@ -57,17 +58,16 @@ struct gw_shard_chunk {
 
 /* What one rank has sent for one chunk. */
 struct gw_shard_slot {
-    uint64_t mark;      /* clocks below it are in: the next one to come */
-    uint64_t given;     /* each push: the chunk's updates at the last answer */
-    const float *at;    /* shown: where it lies, as whoever asks for its sum has
-                           found it */
+    uint64_t mark;  /* clocks below it are in: the next one to come */
+    uint64_t given; /* each push: the chunk's updates at the last answer */
+    struct gw_source source; /* its values; of one that is shown, once shown.c
+                                has found them */
     uint32_t staleness; /* each push: updates between that and the last push */
     uint32_t sender;    /* the rank whose push brought it */
     uint32_t samples;
     uint64_t decision;
     uint8_t held;   /* counted for the chunk's current clock */
     uint8_t landed; /* arrived, but waits for a decision */
-    uint8_t empty;  /* no samples: a zero gradient without bytes */
     uint8_t summed; /* a part of a sum, which the sender's slot has */
     uint8_t bad;    /* summed: it was not finite */
     uint8_t shown;  /* its sender has it, and not the landing slot */
@@ -96,7 +96,7 @@ struct gw_shard {
     float **squares;          /* [ranks], NULL without GW_SHARD_SQUARES */
     float **own;              /* [ranks], NULL without GW_SHARD_OWN */
     const struct gw_optimizer *optimizer;
-    const float **sources; /* scratch of the reduction, [ranks] */
+    const float **sources; /* [ranks] scratch of a sum */
     uint32_t chunks_reduced;
     struct gw_rounds rounds;
     /* Called between parts of what takes long, so that who waits for this
@@ -270,15 +270,14 @@ enum gw_status gw_shard_update_elastic(struct gw_shard *shard,
                                        double alpha);
 
 /*
- * Each push, in groups (GW_SHARD_SUM). Gather: a held push, times its weight,
- * joins the chunk's group, which adds up what its pushes weigh in samples and
- * learning rate; mark and version go on as above. Update: the group makes the
- * next weights, and is empty. GW_ENONFINITE as above.
+ * Each push, in groups (GW_SHARD_SUM). Gather: a held push, times its source's
+ * weight, joins the chunk's group, which adds up what its pushes weigh in
+ * samples and learning rate; mark and version go on as above. Update: the group
+ * makes the next weights, and is empty. GW_ENONFINITE as above.
  */
 enum gw_status gw_shard_gather(struct gw_shard *shard,
                                uint32_t rank,
                                uint32_t chunk,
-                               double weight,
                                double lr);
 void gw_shard_update_group(struct gw_shard *shard,
                            uint32_t chunk,
@@ -334,5 +333,15 @@ void gw_shard_saved_name(const struct gw_shard *shard,
 /* A rank's array i that a checkpoint has not got: a mean square begins at zero,
    a rank's own weights are those of the shard, in weights[0]. */
 void gw_shard_begin_saved(struct gw_shard *shard, uint32_t i);
+
+/*
+ * Within the shard. The current weights, an address and no more where it is
+ * hollow; the other array has the current weights from now on; the clock of a
+ * chunk is over and its slots may be filled again.
+ */
+float *gw_shard_weights_of(const struct gw_shard *shard,
+                           const struct gw_shard_chunk *chunk);
+void gw_shard_new_weights(struct gw_shard_chunk *chunk);
+void gw_shard_next_version(struct gw_shard *shard, uint32_t chunk, int applied);
 
 #endif

@@ -36,10 +36,11 @@ int gw_shown_find_all(struct gw_server *server, uint32_t index)
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
         struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
         const struct gw_session *from = &server->session[slot->sender];
-        if (!slot->held || slot->empty || !slot->shown)
+        if (!slot->held || slot->source.absent || !slot->shown)
             continue;
-        slot->at = gw_shown_find(server, from->peer, from->gradients, index);
-        if (!slot->at)
+        slot->source.at =
+            gw_shown_find(server, from->peer, from->gradients, index);
+        if (!slot->source.at)
             return 0;
     }
     return 1;

@@ -324,7 +324,7 @@ static void what_is_shown_counts_as_what_landed(void **state)
             if (r != 2)
                 land(shard, r, c);
             slot->shown = r == 2;
-            slot->at = arena + 1; /* anywhere */
+            slot->source.at = arena + 1; /* anywhere */
             gw_shard_hold(landed.shard, r, c, 1, 0);
             gw_shard_hold(shard, r, c, 1, 0);
         }
