@@ -70,22 +70,28 @@ void gw_divide_speed(struct gw_server *server,
         gw_peer_reject(peer, 0, "speed that nobody asked for");
 }
 
-void gw_divide_answered(struct gw_server *server,
-                        uint32_t rank,
-                        uint64_t version)
+/* The leader measures by the fragment that is exchanged first. */
+static int is_measured(const struct gw_server *server,
+                       const struct gw_shard_chunk *chunk)
 {
-    if (server->leader && gw_config_splits_by_speed(&server->config))
-        gw_leader_answered(server->leader, rank, version,
+    return server->leader && chunk->fragment == 0 &&
+           gw_config_splits_by_speed(&server->config);
+}
+
+void gw_divide_answered(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    if (is_measured(server, chunk))
+        gw_leader_answered(server->leader, rank, chunk->version,
                            gw_loop_now(server->loop));
 }
 
-void gw_divide_took(struct gw_server *server,
-                    uint32_t rank,
-                    uint64_t clock,
-                    uint32_t samples)
+void gw_divide_took(struct gw_server *server, uint32_t rank, uint32_t index)
 {
-    if (server->leader && gw_config_splits_by_speed(&server->config))
-        gw_leader_took(server->leader, rank, clock, samples,
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    if (is_measured(server, chunk))
+        gw_leader_took(server->leader, rank, chunk->version,
+                       gw_shard_slot(server->shard, rank, index)->samples,
                        gw_loop_now(server->loop));
 }
 

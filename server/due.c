@@ -29,6 +29,14 @@ void gw_due_add_all(struct gw_due *due)
     gw_backlog_add_all(&due->chunks);
 }
 
+int gw_due_later(struct gw_due *due, uint64_t now, uint32_t chunk)
+{
+    if (!gw_loop_turn_is_over_at(due->chunks.loop, now))
+        return 0;
+    gw_due_add(due, chunk);
+    return 1;
+}
+
 void gw_due_defer(struct gw_due *due)
 {
     due->deferred++;

@@ -27,6 +27,8 @@ void gw_due_close(struct gw_due *due);
 
 void gw_due_add(struct gw_due *due, uint32_t chunk);
 void gw_due_add_all(struct gw_due *due);
+/* 0: the turn is not over at that time. Else the chunk is added. */
+int gw_due_later(struct gw_due *due, uint64_t now, uint32_t chunk);
 
 /* A push waits for a decision; n of them do so no more. */
 void gw_due_defer(struct gw_due *due);

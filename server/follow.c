@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "server/server_state.h"
+#include "server/commit.h"
 
 #include <inttypes.h>
 
@@ -15,12 +15,11 @@ static void follow_cut(struct gw_server *server,
                        const struct gw_decision *decision)
 {
     struct gw_cut cut = {.version = 0};
-    gw_each_meet(server);
+    gw_commit_of(server)->quiesce(server);
     if (gw_cut_read(decision, &cut) == GW_OK &&
         !gw_switch_delays_cut(server, decision->clock, cut.version))
         gw_save_cut(server, decision->clock,
-                    server->regime.each ? gw_each_version(server)
-                                        : cut.version);
+                    gw_commit_of(server)->cut(server, cut.version));
 }
 
 static void follow(struct gw_server *server, const struct gw_decision *decision)
@@ -45,17 +44,17 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
         follow_cut(server, decision);
         break;
     case GW_DECIDE_END:
-        gw_each_meet(server); /* workers pull on this already */
+        gw_commit_of(server)->quiesce(server); /* workers pull on this */
         server->end_clock = decision->clock;
         break;
     case GW_DECIDE_DRAIN:
-        gw_each_drain(server);
+        gw_drain_begin(server);
         break;
     case GW_DECIDE_RESUME:
-        gw_each_meet(server);
-        gw_each_resume(server, decision->reason ||
-                                   server->end_clock != GW_NEVER_CLOCK ||
-                                   server->renumbered + 1 == decision->number);
+        gw_commit_of(server)->quiesce(server);
+        gw_drain_end(server,
+                     decision->reason || server->end_clock != GW_NEVER_CLOCK ||
+                         gw_switch_renumbers(server, decision->number - 1));
         break;
     case GW_DECIDE_SWITCH:
         gw_switch_decided(server, decision);

@@ -2,21 +2,12 @@
  * What is wrong with a decision of shard 0, from where this shard stands.
  * Shard 0 is a member like others: what it says out of turn ends this shard
  * with a line, before anything is done that cannot be taken back. Votes, and
- * who counts in a step, are looked at where they are followed (step.c,
- * quorum.c).
+ * who counts in a step, are looked at where they are followed (commit_whole.c,
+ * commit_quorum.c).
  */
 #include "config.h"
 
-#include "server/server_state.h"
-
-/* Whether a chunk has come to the version, or beyond it. */
-static int any_has_reached(const struct gw_server *server, uint64_t version)
-{
-    for (uint32_t i = 0; i < server->shard->chunks; i++)
-        if (server->shard->chunk[i].version >= version)
-            return 1;
-    return 0;
-}
+#include "server/commit.h"
 
 static const char *fault_of_cut(const struct gw_server *server,
                                 const struct gw_decision *decision)
@@ -24,33 +15,14 @@ static const char *fault_of_cut(const struct gw_server *server,
     struct gw_cut cut;
     if (gw_cut_read(decision, &cut) != GW_OK)
         return "the state in a cut makes no sense";
-    if (!server->regime.each && any_has_reached(server, cut.version + 1))
-        return "a cut of a step that is over";
-    return NULL;
+    return gw_commit_of(server)->cut_fault(server, cut.version);
 }
 
-/* From single pushes all must stand still, since what answers lie in is given
-   back; else it is decided before any chunk is there. */
-static const char *fault_of_switch(const struct gw_server *server,
-                                   const struct gw_decision *decision)
+/* The regime of shard 0 may drain already, and that of this shard not yet. */
+static int may_drain(const struct gw_server *server)
 {
-    uint64_t last = server->next.decision ? server->next.clock : 0;
-    if (server->regime.each && !gw_each_stands_still(server))
-        return "a switch of policy while members do not stand still";
-    if (!server->regime.each &&
-        (server->after.decision || decision->clock <= last ||
-         any_has_reached(server, decision->clock)))
-        return "a switch of policy at a step where none can be";
-    return NULL;
-}
-
-/* Shard 0 may be under single pushes already, and this shard not yet. */
-static int is_to_be_each(const struct gw_server *server)
-{
-    const struct gw_switch *last = &server->next;
-    if (server->after.decision)
-        last = &server->after;
-    return last->decision ? last->regime.each : server->regime.each;
+    return gw_commit_find(gw_switch_last(server))->drains &&
+           !gw_drain_goes_on(server);
 }
 
 const char *gw_follow_fault(const struct gw_server *server,
@@ -64,13 +36,12 @@ const char *gw_follow_fault(const struct gw_server *server,
     case GW_DECIDE_END:
         return server->end_clock != GW_NEVER_CLOCK ? "a second end" : NULL;
     case GW_DECIDE_DRAIN:
-        return !is_to_be_each(server) || server->draining
-                   ? "a drain where none can be"
-                   : NULL;
+        return may_drain(server) ? NULL : "a drain where none can be";
     case GW_DECIDE_RESUME:
-        return !server->draining ? "a resume of what was not drained" : NULL;
+        return !gw_drain_goes_on(server) ? "a resume of what was not drained"
+                                         : NULL;
     case GW_DECIDE_SWITCH:
-        return fault_of_switch(server, decision);
+        return gw_commit_of(server)->switch_fault(server, decision->clock);
     case GW_DECIDE_STEP:
     case GW_DECIDE_TRUST:
     case GW_DECIDE_SCORE:

@@ -1,10 +1,18 @@
 noinst_LIBRARIES += libserver.a
 libserver_a_SOURCES = \
 	%D%/behind.c \
+	%D%/commit.c \
+	%D%/commit.h \
+	%D%/commit_per_push.c \
+	%D%/commit_quorum.c \
+	%D%/commit_streaming.c \
+	%D%/commit_update.c \
+	%D%/commit_whole.c \
 	%D%/divide.c \
+	%D%/drain.c \
+	%D%/drain.h \
 	%D%/due.c \
 	%D%/due.h \
-	%D%/each.c \
 	%D%/follow.c \
 	%D%/follow_fault.c \
 	%D%/lend.c \
@@ -12,7 +20,8 @@ libserver_a_SOURCES = \
 	%D%/measure.c \
 	%D%/need.c \
 	%D%/need.h \
-	%D%/quorum.c \
+	%D%/push.c \
+	%D%/push.h \
 	%D%/save.c \
 	%D%/server.c \
 	%D%/server.h \
@@ -21,8 +30,8 @@ libserver_a_SOURCES = \
 	%D%/server_state.h \
 	%D%/session.c \
 	%D%/session_answer.c \
+	%D%/session_frame.c \
 	%D%/session_open.c \
-	%D%/session_update.c \
 	%D%/shard.c \
 	%D%/shard_arrays.c \
 	%D%/shard.h \
@@ -31,7 +40,6 @@ libserver_a_SOURCES = \
 	%D%/source.c \
 	%D%/source.h \
 	%D%/stall.c \
-	%D%/step.c \
 	%D%/sum.c \
 	%D%/switch.c \
 	%D%/tell.c \

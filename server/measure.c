@@ -20,11 +20,10 @@ static uint64_t step_samples(const struct gw_server *server)
 
 uint64_t gw_measure_push_max(const struct gw_server *server)
 {
-    uint64_t part = gw_schedule_part_max(&server->config, step_samples(server),
-                                         server->ranks);
-    if (server->regime.word.kind == GW_POLICY_EASGD)
-        part = 1; /* its count is that of the steps */
-    return part * gw_regime_steps(&server->regime);
+    return gw_regime_push_max(&server->regime,
+                              gw_schedule_part_max(&server->config,
+                                                   step_samples(server),
+                                                   server->ranks));
 }
 
 /* Those that count for a chunk's next version, or will. */
@@ -48,7 +47,7 @@ int gw_measure_push(const struct gw_server *server,
                     size_t why_bytes)
 {
     uint64_t most = gw_measure_push_max(server);
-    uint64_t all = step_samples(server) * gw_regime_steps(&server->regime);
+    uint64_t all = gw_regime_clock_max(&server->regime, step_samples(server));
     uint64_t held = samples_here(server, index), sum = 0;
     for (uint32_t i = 0; i < n; i++) {
         sum += part[i].samples;
@@ -61,7 +60,7 @@ int gw_measure_push(const struct gw_server *server,
         return 0;
     }
     /* by speed a rank alone may have all of them, but not two */
-    if (server->regime.each || held + sum <= all)
+    if (held + sum <= all)
         return 1;
     snprintf(why, why_bytes,
              "push of %" PRIu64 " samples beside %" PRIu64

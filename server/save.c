@@ -10,7 +10,7 @@
  */
 #include "config.h"
 
-#include "server/server_state.h"
+#include "server/commit.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -81,7 +81,7 @@ static void copy_chunk(struct gw_save *save, uint32_t index)
         memcpy(save->snapshot + array * save->array_bytes + save->place[index],
                from, chunk->elems * sizeof(float));
     }
-    gw_session_worked(save->server, index, 2 * save->arrays);
+    gw_commit_worked(save->server, index, 2 * save->arrays);
     save->saved[index] = 1;
     save->saved_n++;
 }
@@ -260,15 +260,6 @@ static void write_file(struct gw_work *work)
                                        &save->described, &save->error);
 }
 
-static void resume_updates(struct gw_server *server)
-{
-    if (server->regime.whole_step) {
-        gw_whole_resume(server);
-        return;
-    }
-    gw_due_add_all(&server->due);
-}
-
 static void saved(struct gw_save *save)
 {
     struct gw_server *server = save->server;
@@ -290,7 +281,7 @@ static void saved(struct gw_save *save)
     memmove(save->waiting, save->waiting + 1,
             save->waiting_n * sizeof *save->waiting);
     begin(save, next);
-    resume_updates(server);
+    gw_commit_of(server)->resume(server);
 }
 
 static void written_remotely(void *owner,

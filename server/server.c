@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "server/server_state.h"
+#include "server/commit.h"
 #include "transport/member/remote.h"
 
 #include <stdio.h>
@@ -181,6 +181,13 @@ static const struct gw_member_handler handler = {
 
 /* ---- opening and closing ---- */
 
+static void halt(struct gw_server *server)
+{
+    gw_stall_stop(server);
+    gw_drain_stop(server);
+    gw_settling_stop(&server->pages);
+}
+
 enum gw_status gw_server_open(const struct gw_server_options *options,
                               struct gw_server **server_p,
                               struct gw_error *error)
@@ -198,6 +205,7 @@ enum gw_status gw_server_open(const struct gw_server_options *options,
     server->metrics = options->metrics;
     server->number = GW_RANK_NONE;
     server->limit.per_second = 2;
+    server->halt = halt;
     struct gw_member_options member = {
         .loop = options->loop,
         .transport = options->transport,
@@ -243,9 +251,7 @@ void gw_server_close(struct gw_server *server)
         return;
     server->finished = 1;
     server->running = 0;
-    gw_timer_stop(server->loop, &server->watch);
-    gw_timer_stop(server->loop, &server->settle_timer);
-    gw_settling_stop(&server->pages);
+    halt(server);
     gw_timer_stop(server->loop, &server->linger);
     gw_member_close(server->member);
     gw_save_close(server);
@@ -262,8 +268,7 @@ void gw_server_close(struct gw_server *server)
     gw_sum_close(server);
     free(server->session);
     free(server->clocks);
-    free(server->settled_clocks);
-    free(server->settled_blocked);
+    gw_drain_close(server);
     gw_divide_close(server);
     free(server);
 }

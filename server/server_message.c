@@ -38,12 +38,7 @@ got_welcome(void *owner, struct gw_peer *peer, const struct gw_message *message)
     server->ranks = (uint32_t)server->config.cluster.workers;
     server->session = calloc(server->ranks, sizeof *server->session);
     server->clocks = calloc(server->ranks, sizeof *server->clocks);
-    server->settled_clocks =
-        calloc(server->ranks, sizeof *server->settled_clocks);
-    server->settled_blocked =
-        calloc(server->ranks, sizeof *server->settled_blocked);
-    if (!server->session || !server->clocks || !server->settled_clocks ||
-        !server->settled_blocked)
+    if (!server->session || !server->clocks || gw_drain_open(server) != GW_OK)
         gw_server_finish(server, GW_ENOMEM, "no memory for %u workers",
                          server->ranks);
     else

@@ -4,7 +4,7 @@
  */
 #include "config.h"
 
-#include "server/server_state.h"
+#include "server/commit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void ready(struct gw_server *server)
         .kind = GW_MESSAGE_READY,
         .ready = {.version = server->start.state.clock}};
     server->running = 1;
-    server->progress_us = gw_loop_now(server->loop);
+    gw_stall_moved(server, gw_loop_now(server->loop));
     gw_server_tell(server, server->coordinator, &message);
     gw_log_info(server->log,
                 "shard %u of %u: %u chunk%s of %zu%s, %zu MiB, %s commit, %s "
@@ -27,8 +27,7 @@ static void ready(struct gw_server *server)
                 server->number, server->shards, server->shard->chunks,
                 gw_plural(server->shard->chunks), server->map->chunks,
                 gw_encoding_word(server->config.train.weights),
-                server->shard->memory_bytes >> 20,
-                server->regime.whole_step ? "whole-step" : "streaming",
+                server->shard->memory_bytes >> 20, gw_commit_of(server)->word,
                 gw_update_isa());
 }
 

@@ -1,36 +1,40 @@
 /*
  * Inside a server thread: what its files share.
  *
- *   server.c   a server's life, and its links
+ *   server.c          a server's life, and its links
  *   server_message.c  control messages
- *   server_start.c  from the start to the first step
- *   session.c  the path of a gradient: pushes in
- *   session_answer.c  and weights out
- *   session_open.c  workers come and go
- *   session_update.c  what pushes do to a chunk
- *   due.c      chunks that are looked at again later
- *   sum.c      pushes of several workers in one
- *   measure.c  whether what members say in numbers can be
- *   shown.c    pushes that are read where their workers have them
- *   step.c     whole-step commits: votes, decisions, apply
- *   quorum.c   backup: whose pushes make a step
- *   each.c     policies of single pushes: apply, drain
- *   switch.c   from one policy to the next
- *   follow.c   the stream of decisions
- *   follow_fault.c  what is wrong with one of them
- *   vote.c     words for the leader of that stream
- *   behind.c   to whom decisions are told, where somebody is behind
- *   divide.c   speed: how steps are divided, as members tell
- *   tell.c     counters, and the faults of others
- *   stall.c    who is waited for, when nothing moves
- *   save.c     cuts and checkpoint files
- *   load.c     a checkpoint's weights back into the shard
+ *   server_start.c    from the start to the first step
+ *   view.c            the members of the job
+ *   session_frame.c   frames of workers
+ *   session.c         the path of a push
+ *   session_answer.c  the way of weights out
+ *   session_open.c    workers come and go
+ *   push.c            a push as its frame tells it
+ *   sum.c             pushes of several workers in one
+ *   measure.c         numbers that members may say
+ *   shown.c           pushes that are read where their workers have them
+ *   due.c             chunks that are looked at again
+ *   commit.c          the table of commits, and their stages
+ *   commit_*.c        its entries; commit_update.c is of all of them
+ *   drain.c           all ranks come to stand still
+ *   switch.c          from one policy to the next
+ *   follow.c          the stream of decisions
+ *   follow_fault.c    decisions that cannot be
+ *   vote.c            words for the leader of that stream
+ *   behind.c          decisions for members that do not keep up
+ *   divide.c          speed: how steps are divided
+ *   tell.c            counters, faults of others, the end
+ *   stall.c           ranks that are waited for, when nothing moves
+ *   save.c            cuts and checkpoint files
+ *   load.c            a checkpoint's weights back into the shard
+ *   lend.c            memory of answers and pushes, for the transports
  */
 #ifndef GW_SERVER_SERVER_STATE_H
 #define GW_SERVER_SERVER_STATE_H
 
 #include "proto/config.h"
 #include "proto/groups.h"
+#include "server/drain.h"
 #include "server/due.h"
 #include "server/policy/decision.h"
 #include "server/policy/policy.h"
@@ -74,7 +78,7 @@ struct gw_session {
                         it is decided who counts */
 };
 
-/* A policy that is decided, and the clock from which it holds. */
+/* A regime that is decided, and the clock from which it holds. */
 struct gw_switch {
     uint64_t decision; /* number of the decision, 0: there is none */
     uint64_t clock;
@@ -83,7 +87,14 @@ struct gw_switch {
                      after; 0: there is none */
 };
 
-/* backup: whose pushes make a step. */
+/* Private to switch.c. */
+struct gw_switches {
+    struct gw_switch next, after; /* two where phases are of one exchange */
+    uint64_t base_clock;          /* where the regime began */
+    uint64_t renumbered; /* the decision that numbered clocks anew; 0: none */
+};
+
+/* Private to commit_quorum.c: the ranks whose pushes make a step. */
 struct gw_quorum {
     uint64_t decided;   /* clock + 1 of the last decision, */
     uint8_t *counts;    /* [ranks] and what it was */
@@ -112,6 +123,14 @@ struct gw_whole_step {
     struct gw_task task;
 };
 
+/* Private to stall.c. */
+struct gw_watch {
+    struct gw_timer watch;
+    uint64_t progress_us; /* when a push was last counted */
+    uint64_t stalled_us;  /* when a stall was last reported */
+};
+
+struct gw_push;
 struct gw_save;
 struct gw_load;
 struct gw_remote;
@@ -124,8 +143,9 @@ struct gw_server {
     struct gw_member *member;
     struct gw_peer *coordinator;
     struct gw_peer *leader_peer; /* shard 0, where we are not it */
-    int joined;   /* JOIN is told, once: messages outlive a link */
-    int ended;    /* by the coordinator */
+    int joined; /* JOIN is told, once: messages outlive a link */
+    int ended;  /* by the coordinator */
+    void (*halt)(struct gw_server *server); /* stops its timers, at the end */
     int finished; /* the owner is told when the last words have left */
     enum gw_status end_status;
     char end_text[GW_ERROR_TEXT_BYTES];
@@ -157,10 +177,7 @@ struct gw_server {
     /* the running job */
     int running; /* weights are there: workers may log in */
     struct gw_regime regime;
-    struct gw_switch next, after; /* two where phases are of one exchange */
-    uint64_t base_clock;          /* where the regime began */
-    uint64_t renumbered; /* the decision that numbered clocks anew; 0: none */
-    uint64_t voided;     /* wants of before this decision are void; 0: none */
+    struct gw_switches switches;
     struct gw_quorum quorum;
     struct gw_shard *shard;
     struct gw_settling pages; /* of its arrays, before it is ready */
@@ -176,18 +193,13 @@ struct gw_server {
     uint64_t decision;        /* number of the last one followed */
     double loss_scale;
     uint64_t end_clock;
-    uint64_t draining;         /* number of the drain that goes on, 0: none */
-    uint64_t *settled_clocks;  /* [ranks] what is said of them then */
-    uint32_t *settled_blocked; /* [ranks] */
-    struct gw_timer settle_timer; /* to say it later */
+    struct gw_drain drain;
 
     struct gw_remote *remote;
     struct gw_save *save;
     struct gw_load *load;
 
-    struct gw_timer watch;
-    uint64_t progress_us; /* when a push was last counted */
-    uint64_t stalled_us;  /* when a stall was last reported */
+    struct gw_watch stall;
     uint64_t reported_us; /* when the counters were */
     struct gw_timer cut_timer;
     struct gw_log_limit limit;
@@ -223,7 +235,7 @@ void gw_server_tell_fault(struct gw_server *server,
                           const struct gw_peer *peer,
                           const char *why);
 
-/* session.c */
+/* session_open.c */
 enum gw_status gw_session_open(struct gw_server *server,
                                struct gw_error *error);
 void gw_session_close(struct gw_server *server);
@@ -232,36 +244,29 @@ void gw_session_present(struct gw_server *server);
 void gw_session_link_down(struct gw_server *server,
                           struct gw_peer *peer,
                           unsigned link);
+/* session_frame.c */
 void gw_session_frame(struct gw_server *server,
                       struct gw_peer *peer,
                       unsigned link,
                       const struct gw_frame *frame,
                       const void *payload);
-/* session_answer.c */
+/* session.c: a push; all that is due of one chunk, the owner is the server. */
+void gw_session_push(struct gw_server *server,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame);
+void gw_session_look(void *owner, uint32_t chunk);
+
+/* session_answer.c: wants; answers to all that may have weights by now, where
+   the turn is over later. */
+void gw_session_want(struct gw_server *server,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame,
+                     const uint8_t *payload);
 struct gw_policy_view
 gw_session_view(const struct gw_server *server, uint32_t rank, uint32_t chunk);
-/* One frame may ask for all that a shard has: where the turn is over its wants
-   have another one. */
-void gw_session_want_opened(void *owner, uint32_t rank, uint32_t chunk);
-/* Answers all who may have weights by now; where the turn is over, the others
-   later. */
 void gw_session_answer(struct gw_server *server, uint32_t chunk);
-/* All that is due of one chunk; the owner is the server. */
-void gw_session_look(void *owner, uint32_t chunk);
-void gw_session_complete(struct gw_server *server, uint32_t chunk);
-/* session_update.c: of a chunk as it stands; samples: of the sum, lr_factor: on
-   the schedule. */
-void gw_session_fill_update(const struct gw_server *server,
-                            uint32_t chunk,
-                            uint64_t samples,
-                            double clip,
-                            double lr_factor,
-                            struct gw_update *update);
-/* So many arrays of a chunk were read or written. */
-void gw_session_worked(const struct gw_server *server,
-                       uint32_t chunk,
-                       uint32_t arrays);
-void gw_session_blame(struct gw_server *server, uint32_t chunk, uint64_t clock);
 
 /*
  * shown.c: where a chunk lies in an arena that a worker shows, until others
@@ -287,13 +292,10 @@ void gw_sum_parts(struct gw_server *server,
                   unsigned link,
                   const struct gw_frame *frame,
                   const uint8_t *payload);
-/* The parts of a push of a chunk (its local index) that is a sum, [n of the
-   group]; NULL: they are not known or do not add up, or this policy has no
-   sums. */
+/* The parts of a push that is a sum, [n of the group]; NULL: they are not known
+   or do not add up, or this policy has no sums. */
 const struct gw_part *gw_sum_of(const struct gw_server *server,
-                                const struct gw_peer *peer,
-                                uint32_t index,
-                                const struct gw_frame *frame);
+                                const struct gw_push *push);
 
 /*
  * measure.c: numbers that results are divided and multiplied by, or chosen by.
@@ -315,31 +317,6 @@ int gw_measure_score(const struct gw_server *server,
                      char *why,
                      size_t why_bytes);
 
-/* quorum.c */
-/* Shard 0 has taken what it was told: it is told more. */
-void gw_quorum_taken(struct gw_peer *leader);
-enum gw_status gw_quorum_open(struct gw_server *server, struct gw_error *error);
-void gw_quorum_close(struct gw_server *server);
-/* A push is held, or the one that was is not to be trusted any more. */
-void gw_quorum_held(struct gw_server *server, uint32_t rank, uint32_t chunk);
-/* Whether it is decided who counts, and all of those are held. */
-int gw_quorum_is_met(const struct gw_server *server, uint32_t chunk);
-void gw_quorum_unheld(struct gw_server *server, uint32_t rank, uint32_t chunk);
-void gw_quorum_late(struct gw_server *server,
-                    uint32_t rank,
-                    uint32_t chunk,
-                    uint64_t clock);
-void gw_quorum_decided(struct gw_server *server,
-                       const struct gw_decision *decision);
-/* Whether it is decided that the chunk's clock goes on without the rank. */
-int gw_quorum_leaves_out(const struct gw_server *server,
-                         uint32_t rank,
-                         uint32_t chunk);
-/* Whether the chunk waits for the rank, as far as is known here. */
-int gw_quorum_awaits(const struct gw_server *server,
-                     uint32_t rank,
-                     uint32_t chunk);
-
 /* switch.c */
 /* Tells the shard when chunks are exchanged in the regime that holds. */
 enum gw_status gw_switch_follow_rounds(struct gw_server *server,
@@ -348,35 +325,25 @@ void gw_switch_decided(struct gw_server *server,
                        const struct gw_decision *decision);
 /* A chunk has got further, perhaps to where the next policy begins. */
 void gw_switch_reached(struct gw_server *server);
+/* The regime begins at a clock, as the job does. */
+void gw_switch_start(struct gw_server *server, uint64_t clock);
+uint64_t gw_switch_base_clock(const struct gw_server *server);
+/* The regime that follows this one, NULL: none is decided; the last that is
+   decided, or the one that holds. */
+const struct gw_regime *gw_switch_next(const struct gw_server *server);
+const struct gw_regime *gw_switch_last(const struct gw_server *server);
+/* A further switch may be decided, of that clock. */
+int gw_switch_may_follow(const struct gw_server *server, uint64_t clock);
+/* A push of the clock belongs to the next regime, and nobody can be there. */
+int gw_switch_forbids(const struct gw_server *server, uint64_t clock);
+/* Clocks were numbered anew after this decision; by this decision. */
+int gw_switch_renumbered(const struct gw_server *server, uint64_t decision);
+int gw_switch_renumbers(const struct gw_server *server, uint64_t decision);
 /* Whether the cut of this name, at a version, waits until the next policy has
    begun. */
 int gw_switch_delays_cut(struct gw_server *server,
                          uint64_t clock,
                          uint64_t version);
-
-/* each.c */
-void gw_each_complete(struct gw_server *server, uint32_t chunk);
-void gw_each_drain(struct gw_server *server);
-/* Whether a drain goes on, no rank is within a clock, and no answer under way:
-   from there on nothing moves here before the drain ends. */
-int gw_each_stands_still(const struct gw_server *server);
-void gw_each_settle(struct gw_server *server);
-void gw_each_meet(struct gw_server *server);
-void gw_each_resume(struct gw_server *server, int pulls);
-uint64_t gw_each_version(const struct gw_server *server);
-/* The step, for people, that a chunk's version belongs to, under any policy. */
-uint64_t gw_each_step(const struct gw_server *server, uint64_t version);
-/* Whether the rank waits for weights of its next clock here. */
-int gw_each_is_blocked(const struct gw_server *server, uint32_t rank);
-
-/* step.c */
-enum gw_status gw_whole_open(struct gw_server *server, struct gw_error *error);
-void gw_whole_close(struct gw_server *server);
-void gw_whole_chunk(struct gw_server *server, uint32_t chunk);
-void gw_whole_decided(struct gw_server *server,
-                      const struct gw_decision *decision);
-void gw_whole_resume(
-    struct gw_server *server); /* a snapshot is out of the way */
 
 /* behind.c: shard 0 tells a member of a decision, or of several as one where it
    does not take what it is told; `taken` goes on with that. */
@@ -423,15 +390,15 @@ void gw_divide_speed(struct gw_server *server,
 /* An answer to a rank, a push of one: how long exchanges last. */
 void gw_divide_answered(struct gw_server *server,
                         uint32_t rank,
-                        uint64_t version);
-void gw_divide_took(struct gw_server *server,
-                    uint32_t rank,
-                    uint64_t clock,
-                    uint32_t samples);
+                        uint32_t chunk);
+void gw_divide_took(struct gw_server *server, uint32_t rank, uint32_t chunk);
 void gw_divide_close(struct gw_server *server);
 
 /* stall.c: from here on, until gw_server_finish */
 void gw_stall_watch(struct gw_server *server);
+void gw_stall_stop(struct gw_server *server);
+/* A push counts, so the shard gets further. */
+void gw_stall_moved(struct gw_server *server, uint64_t now);
 /* Nothing is heard of the coordinator any more: ends with who was away. */
 void gw_server_lost_coordinator(struct gw_server *server);
 

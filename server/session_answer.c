@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "server/server_state.h"
+#include "server/commit.h"
 
 #include <assert.h>
 
@@ -20,7 +20,7 @@ gw_session_view(const struct gw_server *server, uint32_t rank, uint32_t index)
         .mark = slot->mark,
         .least = server->shard->chunk[index].least,
         .held = slot->held || slot->landed,
-        .left_out = gw_quorum_leaves_out(server, rank, index),
+        .left_out = gw_commit_of(server)->leaves_out(server, rank, index),
     };
 }
 
@@ -32,9 +32,9 @@ static void on_answered(struct gw_send *send, enum gw_status status);
  */
 static int gives_copies(const struct gw_server *server)
 {
-    const struct gw_regime *next = &server->next.regime;
-    return server->regime.each || server->regime.quorum > 0 ||
-           (server->next.decision && (next->each || next->quorum > 0));
+    const struct gw_regime *next = gw_switch_next(server);
+    return gw_commit_of(server)->copies ||
+           (next && gw_commit_find(next)->copies);
 }
 
 static int is_answerable(const struct gw_server *server,
@@ -43,7 +43,8 @@ static int is_answerable(const struct gw_server *server,
 {
     if (want->condition == GW_WANT_NOW)
         return 1;
-    return !server->draining && server->regime.policy->answerable(want, view);
+    return !gw_drain_goes_on(server) &&
+           server->regime.policy->answerable(want, view);
 }
 
 /* The answer's parts: its clock, its count, and the weights; their checksum
@@ -64,9 +65,8 @@ fill_answer(struct gw_server *server, struct gw_want_slot *slot, int checked)
     if (pulls) {
         frame->flags |= GW_FLAG_NOW;
         frame->clock = slot->want.value;
-    } else if (server->regime.each) {
-        frame->clock = push->mark;
-        frame->count = push->staleness;
+    } else {
+        gw_commit_of(server)->label(push, frame);
     }
     send->payload =
         !pulls && gives_copies(server)
@@ -75,7 +75,7 @@ fill_answer(struct gw_server *server, struct gw_want_slot *slot, int checked)
     /* the rank's are not the shard's */
     send->crc_known = checked && (pulls || !shard->own);
     if (send->crc_known || (!pulls && gives_copies(server)))
-        gw_session_worked(server, slot->chunk, 1);
+        gw_commit_worked(server, slot->chunk, 1);
     if (send->crc_known)
         frame->payload_crc = gw_shard_crc(shard, slot->chunk, encoding);
 }
@@ -110,9 +110,7 @@ static void decide_before(const struct gw_server *server, uint32_t index)
 {
     if (server->leader)
         gw_leader_before(server->leader,
-                         server->regime.each
-                             ? server->base_clock
-                             : server->shard->chunk[index].version);
+                         gw_commit_of(server)->decided(server, index));
 }
 
 /* Non-zero if the rank is given weights. Decides nothing: a decision within it
@@ -141,8 +139,7 @@ static int answer(struct gw_server *server, uint32_t rank, uint32_t index)
         .owner = slot,
     };
     fill_answer(server, slot, !gw_peer_is_within_host(peer, link));
-    if (chunk->fragment == 0)
-        gw_divide_answered(server, rank, chunk->version);
+    gw_divide_answered(server, rank, index);
     gw_metrics_add(server->metrics, GW_METRIC_WANTS_ANSWERED, 1);
     gw_metrics_add(server->metrics, GW_METRIC_BYTES_PULLED,
                    slot->answer.frame.length);
@@ -192,7 +189,7 @@ static void answer_one(struct gw_server *server, uint32_t rank, uint32_t index)
     answer(server, rank, index);
 }
 
-void gw_session_want_opened(void *owner, uint32_t rank, uint32_t index)
+static void want_opened(void *owner, uint32_t rank, uint32_t index)
 {
     struct gw_server *server = owner;
     if (gw_loop_turn_is_over(server->loop))
@@ -208,6 +205,46 @@ static void on_answered(struct gw_send *send, enum gw_status status)
     struct gw_server *server = slot->owner;
     slot->sending = 0;
     answer_one(server, slot->rank, slot->chunk); /* it may want more by now */
-    if (server->draining)
-        gw_each_settle(server);
+    gw_drain_changed(server);
+}
+
+/* ---- wants come in ---- */
+
+/* It was on its way when all stood still. Who posted it asks again, and waits
+   for one answer. */
+static int is_void(const struct gw_server *server,
+                   const struct gw_frame *frame,
+                   const struct gw_want *want)
+{
+    return gw_drain_voids(server, gw_session_decision(server, frame)) &&
+           want->condition != GW_WANT_NOW;
+}
+
+void gw_session_want(struct gw_server *server,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame,
+                     const uint8_t *payload)
+{
+    if (frame->length % GW_WANT_BYTES != 0) {
+        gw_peer_reject(peer, link, "want of a strange size");
+        return;
+    }
+    for (uint32_t at = 0; at < frame->length; at += GW_WANT_BYTES) {
+        struct gw_want want;
+        enum gw_status status = gw_want_decode(payload + at, &want);
+        if (status == GW_OK && is_void(server, frame, &want))
+            continue;
+        if (status == GW_OK && !gw_shard_encodes(server->shard, want.encoding))
+            status = GW_EPROTO;
+        if (status == GW_OK)
+            status = gw_wants_post(server->wants, peer->id, link, peer->links,
+                                   &want, gw_session_decision(server, frame),
+                                   want_opened, server);
+        if (status != GW_OK) {
+            gw_peer_reject(peer, link, "want that makes no sense");
+            return;
+        }
+    }
+    gw_drain_changed(server);
 }

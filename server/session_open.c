@@ -4,7 +4,7 @@
  */
 #include "config.h"
 
-#include "server/server_state.h"
+#include "server/commit.h"
 
 #include "proto/schedule.h"
 
@@ -20,7 +20,7 @@ static void take_back(struct gw_server *server,
         return;
     gw_due_undefer(&server->due, slot->landed);
     if (gw_shard_unhold(server->shard, rank, index))
-        gw_quorum_unheld(server, rank, index);
+        gw_commit_of(server)->unheld(server, rank, index);
 }
 
 /*
@@ -81,7 +81,7 @@ void gw_session_present(struct gw_server *server)
     if (server->leader && server->shards_present + 1 < server->shards)
         return;
     server->all_present = 1;
-    server->progress_us = gw_loop_now(server->loop); /* nobody waited before */
+    gw_stall_moved(server, gw_loop_now(server->loop)); /* nobody waited */
     gw_due_add_all(&server->due);
 }
 
@@ -98,7 +98,7 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
         gw_regime_at(&server->config, state->clock, &server->regime, error);
     if (status != GW_OK)
         return status;
-    server->base_clock = state->clock;
+    gw_switch_start(server, state->clock);
     unsigned arrays = server->regime.arrays;
     if (gw_ways_memory(server->options.data) == GW_MEMORY_SHARED)
         arrays |= GW_SHARD_SHARED;

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "server/server_state.h"
+#include "server/commit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,11 +27,7 @@ is_missing(const struct gw_server *server, uint32_t rank, uint32_t index)
 {
     if (is_evaluating(server))
         return gw_leader_awaits_score(server->leader, rank);
-    if (server->regime.each)
-        return !gw_each_is_blocked(server, rank);
-    return server->regime.quorum > 0
-               ? gw_quorum_awaits(server, rank, index)
-               : !gw_shard_slot(server->shard, rank, index)->held;
+    return gw_commit_of(server)->awaits(server, rank, index);
 }
 
 /* Appends "worker 5 (b7), last heard 0.1 s ago" for everyone who is missing. */
@@ -119,7 +115,7 @@ static void report_stall(struct gw_server *server, double seconds)
             index = i;
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     /* where everybody is missing, shard 0 knows whether they evaluate */
-    if (!server->leader && !server->regime.each && chunk->held == 0)
+    if (!server->leader && !gw_commit_of(server)->can_miss(server, index))
         return;
     if (!is_evaluating(server))
         snprintf(what, sizeof what, "key %s",
@@ -127,9 +123,10 @@ static void report_stall(struct gw_server *server, double seconds)
     name_missing(server, index, missing, sizeof missing);
     snprintf(text, sizeof text,
              "step %" PRIu64 ", %s: waiting for %s, no progress for %.1f s",
-             gw_each_step(server, chunk->version), what,
+             gw_commit_of(server)->step(server, chunk->version), what,
              missing[0] ? missing : "a decision of shard 0", seconds);
-    tell(server, gw_each_step(server, chunk->version), seconds, text);
+    tell(server, gw_commit_of(server)->step(server, chunk->version), seconds,
+         text);
 }
 
 /* The furthest step of this shard, for people. */
@@ -139,7 +136,8 @@ static uint64_t step_of(const struct gw_server *server)
     for (uint32_t i = 0; server->shard && i < server->shard->chunks; i++)
         if (server->shard->chunk[i].version > step)
             step = server->shard->chunk[i].version;
-    return server->regime.policy ? gw_each_step(server, step) : step;
+    return server->regime.policy ? gw_commit_of(server)->step(server, step)
+                                 : step;
 }
 
 /* A process that was paused does not know who was missed by whom. */
@@ -165,11 +163,11 @@ static void on_watch(struct gw_timer *timer)
     if (gw_member_paused_us_ago(server->member) < limit_us)
         return;
     if (!server->running || server->end_clock != GW_NEVER_CLOCK ||
-        now - server->progress_us < limit_us ||
-        now - server->stalled_us < limit_us)
+        now - server->stall.progress_us < limit_us ||
+        now - server->stall.stalled_us < limit_us)
         return;
-    double seconds = (double)(now - server->progress_us) / 1e6;
-    server->stalled_us = now;
+    double seconds = (double)(now - server->stall.progress_us) / 1e6;
+    server->stall.stalled_us = now;
     if (!server->all_present)
         report_absent(server, seconds);
     else if (server->shard->chunks > 0)
@@ -178,7 +176,17 @@ static void on_watch(struct gw_timer *timer)
 
 void gw_stall_watch(struct gw_server *server)
 {
-    server->watch.fire = on_watch;
-    server->watch.owner = server;
-    gw_timer_start(server->loop, &server->watch, WATCH_US);
+    server->stall.watch.fire = on_watch;
+    server->stall.watch.owner = server;
+    gw_timer_start(server->loop, &server->stall.watch, WATCH_US);
+}
+
+void gw_stall_stop(struct gw_server *server)
+{
+    gw_timer_stop(server->loop, &server->stall.watch);
+}
+
+void gw_stall_moved(struct gw_server *server, uint64_t now)
+{
+    server->stall.progress_us = now;
 }

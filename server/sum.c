@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "server/push.h"
 #include "server/server_state.h"
 
 #include <stdlib.h>
@@ -68,18 +69,17 @@ void gw_sum_parts(struct gw_server *server,
 }
 
 const struct gw_part *gw_sum_of(const struct gw_server *server,
-                                const struct gw_peer *peer,
-                                uint32_t index,
-                                const struct gw_frame *frame)
+                                const struct gw_push *push)
 {
-    const struct gw_session *session = &server->session[peer->id];
+    const struct gw_session *session = &server->session[push->rank];
     const struct gw_parts *parts = &session->parts;
     uint64_t samples = 0;
-    if (!parts->part || parts->clock[index] != frame->clock + 1 ||
-        server->regime.word.kind != GW_POLICY_SYNC)
+    if (!parts->part || parts->clock[push->chunk] != push->clock + 1 ||
+        !server->regime.lockstep)
         return NULL;
-    const struct gw_part *row = parts->part + (size_t)index * session->group.n;
+    const struct gw_part *row =
+        parts->part + (size_t)push->chunk * session->group.n;
     for (uint32_t i = 0; i < session->group.n; i++)
         samples += row[i].samples;
-    return samples == frame->count ? row : NULL;
+    return samples == push->samples ? row : NULL;
 }

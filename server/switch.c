@@ -14,7 +14,7 @@
  */
 #include "config.h"
 
-#include "server/server_state.h"
+#include "server/commit.h"
 
 #include <inttypes.h>
 
@@ -23,8 +23,8 @@ enum gw_status gw_switch_follow_rounds(struct gw_server *server,
 {
     const struct gw_regime *regime = &server->regime;
     const struct gw_rounds rounds = gw_rounds_of(
-        &server->config, &regime->word, server->base_clock, regime->until,
-        server->start.total_steps, &server->start.course);
+        &server->config, &regime->word, server->switches.base_clock,
+        regime->until, server->start.total_steps, &server->start.course);
     return gw_shard_follow(server->shard, &rounds, error);
 }
 
@@ -43,12 +43,12 @@ static void forget_pushes(struct gw_server *server)
 static void go_over(struct gw_server *server)
 {
     struct gw_error error;
-    struct gw_switch next = server->next;
-    server->next = server->after;
-    server->after = (struct gw_switch){0};
+    struct gw_switch next = server->switches.next;
+    server->switches.next = server->switches.after;
+    server->switches.after = (struct gw_switch){0};
     server->regime = next.regime;
-    server->base_clock = next.clock;
-    server->quorum.decided = 0;
+    server->switches.base_clock = next.clock;
+    gw_quorum_begin(server);
     gw_take_copies_back(server);
     if (gw_shard_keep(server->shard, next.regime.arrays, next.regime.optimizer,
                       &error) != GW_OK ||
@@ -70,10 +70,10 @@ static void go_over(struct gw_server *server)
 
 void gw_switch_reached(struct gw_server *server)
 {
-    if (!server->next.decision)
+    if (!server->switches.next.decision || gw_commit_of(server)->drains)
         return;
     for (uint32_t i = 0; i < server->shard->chunks; i++)
-        if (server->shard->chunk[i].version != server->next.clock)
+        if (server->shard->chunk[i].version != server->switches.next.clock)
             return;
     go_over(server);
 }
@@ -82,9 +82,10 @@ int gw_switch_delays_cut(struct gw_server *server,
                          uint64_t clock,
                          uint64_t version)
 {
-    if (!server->next.decision || server->next.clock != version)
+    if (!server->switches.next.decision ||
+        server->switches.next.clock != version)
         return 0;
-    server->next.cut = clock + 1;
+    server->switches.next.cut = clock + 1;
     return 1;
 }
 
@@ -108,16 +109,63 @@ void gw_switch_decided(struct gw_server *server,
                          decision->number, error.text);
         return;
     }
-    if (server->next.decision) {
-        server->after = next;
+    if (server->switches.next.decision) {
+        server->switches.after = next;
         return;
     }
-    server->next = next;
-    if (!server->regime.each) {
+    server->switches.next = next;
+    if (!gw_commit_of(server)->drains) {
         gw_switch_reached(server);
         return;
     }
-    gw_each_meet(server);
-    server->renumbered = decision->number;
+    gw_commit_of(server)->quiesce(server);
+    server->switches.renumbered = decision->number;
     go_over(server);
+}
+
+void gw_switch_start(struct gw_server *server, uint64_t clock)
+{
+    server->switches.base_clock = clock;
+}
+
+uint64_t gw_switch_base_clock(const struct gw_server *server)
+{
+    return server->switches.base_clock;
+}
+
+const struct gw_regime *gw_switch_next(const struct gw_server *server)
+{
+    const struct gw_switch *next = &server->switches.next;
+    return next->decision ? &next->regime : NULL;
+}
+
+const struct gw_regime *gw_switch_last(const struct gw_server *server)
+{
+    const struct gw_switches *all = &server->switches;
+    const struct gw_switch *last =
+        all->after.decision ? &all->after : &all->next;
+    return last->decision ? &last->regime : &server->regime;
+}
+
+int gw_switch_may_follow(const struct gw_server *server, uint64_t clock)
+{
+    const struct gw_switches *all = &server->switches;
+    uint64_t last = all->next.decision ? all->next.clock : 0;
+    return !all->after.decision && clock > last;
+}
+
+int gw_switch_forbids(const struct gw_server *server, uint64_t clock)
+{
+    const struct gw_switch *next = &server->switches.next;
+    return next->decision && clock >= next->clock;
+}
+
+int gw_switch_renumbered(const struct gw_server *server, uint64_t decision)
+{
+    return decision < server->switches.renumbered;
+}
+
+int gw_switch_renumbers(const struct gw_server *server, uint64_t decision)
+{
+    return decision == server->switches.renumbered;
 }

@@ -88,9 +88,7 @@ void gw_server_finish(struct gw_server *server,
         return;
     server->finished = 1;
     server->running = 0;
-    gw_timer_stop(server->loop, &server->watch);
-    gw_timer_stop(server->loop, &server->settle_timer);
-    gw_settling_stop(&server->pages);
+    server->halt(server);
     va_start(args, format);
     gw_text_print(server->end_text, sizeof server->end_text, format, args);
     va_end(args);

@@ -22,6 +22,15 @@ static unsigned arrays_of(const struct gw_config *config,
     return arrays;
 }
 
+static enum gw_commit_kind commit_of(const struct gw_regime *regime)
+{
+    if (regime->each)
+        return GW_COMMIT_KIND_PER_PUSH;
+    if (regime->quorum > 0)
+        return GW_COMMIT_KIND_QUORUM;
+    return regime->whole_step ? GW_COMMIT_KIND_WHOLE : GW_COMMIT_KIND_STREAMING;
+}
+
 enum gw_status gw_regime_make(const struct gw_config *config,
                               const struct gw_policy_word *word,
                               uint64_t step,
@@ -52,6 +61,10 @@ enum gw_status gw_regime_make(const struct gw_config *config,
     if (regime.word.kind == GW_POLICY_BACKUP)
         regime.quorum = workers - (uint32_t)regime.word.n;
     regime.group = gw_policy_group(&regime.word, workers);
+    regime.commit = commit_of(&regime);
+    regime.lockstep = regime.word.kind == GW_POLICY_SYNC;
+    regime.outer = gw_policy_is_local(regime.word.kind);
+    regime.can_skip = !regime.each && !regime.outer;
     regime.arrays = arrays_of(config, &regime);
     *regime_p = regime;
     return GW_OK;
@@ -75,4 +88,16 @@ uint64_t gw_regime_steps(const struct gw_regime *regime)
 {
     const struct gw_policy_word *word = &regime->word;
     return gw_policy_is_local(word->kind) && word->n > 0 ? word->n : 1;
+}
+
+uint64_t gw_regime_push_max(const struct gw_regime *regime, uint64_t part)
+{
+    /* under easgd a push counts its steps */
+    return (regime->word.kind == GW_POLICY_EASGD ? 1 : part) *
+           gw_regime_steps(regime);
+}
+
+uint64_t gw_regime_clock_max(const struct gw_regime *regime, uint64_t step)
+{
+    return regime->each ? UINT64_MAX : step * gw_regime_steps(regime);
 }

@@ -27,6 +27,15 @@ enum gw_shard_array {
     GW_SHARD_BF16 = 64,   /* current weights as bf16, for wants in bf16 */
 };
 
+/* How pushes become versions: server/commit.h. */
+enum gw_commit_kind {
+    GW_COMMIT_KIND_STREAMING,
+    GW_COMMIT_KIND_WHOLE,
+    GW_COMMIT_KIND_QUORUM,
+    GW_COMMIT_KIND_PER_PUSH,
+    GW_COMMIT_KINDS
+};
+
 struct gw_regime {
     struct gw_policy_word word;
     uint64_t until; /* the step at which the plan has another phase */
@@ -36,6 +45,12 @@ struct gw_regime {
     int each;                             /* each push makes a version */
     int whole_step;                       /* steps are committed as a whole, */
     int two_phase;                        /* with trust ratios in between */
+    enum gw_commit_kind commit;
+    int lockstep; /* no rank goes on before its push is in a version: until then
+                     its gradients stay as they are, may be shown and summed */
+    int outer;    /* pushes are steps of the workers' own, for an optimizer of
+                     the servers' */
+    int can_skip; /* a step of all ranks can be left out */
     uint32_t quorum; /* backup: ranks that count in a step, 0: all */
     uint32_t group;  /* per push: pushes that make an update */
     unsigned arrays; /* enum gw_shard_array: kept by shards */
@@ -55,6 +70,12 @@ enum gw_status gw_regime_make(const struct gw_config *config,
 
 /* Steps that one push stands for. */
 uint64_t gw_regime_steps(const struct gw_regime *regime);
+
+/* Samples that a push may have, where a rank has `part` of a step at most; that
+   all pushes of a clock may have together, of steps of `step` samples,
+   UINT64_MAX where each makes a version. */
+uint64_t gw_regime_push_max(const struct gw_regime *regime, uint64_t part);
+uint64_t gw_regime_clock_max(const struct gw_regime *regime, uint64_t step);
 
 /* gw_regime_make with the word that the job's plan has for `step`. */
 enum gw_status gw_regime_at(const struct gw_config *config,

@@ -248,7 +248,8 @@ void session_do_news(struct session_sender *sender, struct input *input)
     default:
         message.kind = GW_MESSAGE_SETTLED;
         message.settled = (struct gw_settled){
-            .decision = (uint32_t)about(input, sender->world->server->draining),
+            .decision =
+                (uint32_t)about(input, sender->world->server->drain.number),
             .clocks = clocks,
             .clocks_n =
                 (uint32_t)about(input, SESSION_WORKERS) % (SESSION_WORKERS + 2),

@@ -81,7 +81,7 @@ static void answers_before_single_pushes_are_copies(void **state)
             for (uint32_t c = 0; c < server->shard->chunks; c++)
                 want(world, rank, c, 0);
         session_pass_time(world, TURN_US);
-        assert_int_equal(server->next.decision > 0, i < 3);
+        assert_int_equal(server->switches.next.decision > 0, i < 3);
         for (uint32_t rank = 0; rank < SESSION_WORKERS; rank++)
             put(&world->sender[rank], GW_FRAME_PUSH, 0, 0);
         session_pass_time(world, TURN_US);
@@ -146,7 +146,7 @@ static void a_drain_is_told_no_faster_than_it_is_taken(void **state)
             .kind = GW_MESSAGE_DECISION,
             .decision = {.number = 1, .kind = GW_DECIDE_DRAIN, .policy = ""}});
     session_pass_time(world, TURN_US);
-    assert_int_equal(server->draining, 1);
+    assert_int_equal(server->drain.number, 1);
     uint64_t most = 0;
     for (uint32_t times = 0; times < 100; times++)
         want(world, times % SESSION_WORKERS, 0, 0);

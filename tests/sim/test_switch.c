@@ -243,7 +243,8 @@ static int has_begun(void *owner)
 {
     for (size_t i = 0; i < cluster.servers; i++)
         if (!cluster.server[i].server->shard ||
-            cluster.server[i].server->base_clock != *(uint64_t *)owner)
+            gw_switch_base_clock(cluster.server[i].server) !=
+                *(uint64_t *)owner)
             return 0;
     return 1;
 }

@@ -6,6 +6,7 @@
 #ifndef GW_TESTS_SINGLE_H
 #define GW_TESTS_SINGLE_H
 
+#include "server/commit.h"
 #include "server/server_state.h"
 #include "transport/member/member_state.h"
 #include "transport/sim/sim.h"

@@ -89,7 +89,7 @@ static void push(uint32_t rank, int t, uint32_t n, uint32_t samples)
         one.server.shard->landing[rank][i] =
             (float)(n * gradient(rank, t, i, (double)held[rank][i]));
     gw_shard_hold(one.server.shard, rank, 0, samples, samples == 0);
-    gw_session_complete(&one.server, 0);
+    gw_commit_of(&one.server)->reduce(&one.server, 0);
     assert_false(one.server.finished);
     give(rank);
 }
@@ -178,8 +178,8 @@ static void one_push(const struct row *row, int t)
 /* A meeting in the middle and one at the end find groups that are not full. */
 static void meet(void)
 {
-    gw_each_meet(&one.server);
-    gw_each_meet(&one.server);
+    gw_commit_of(&one.server)->quiesce(&one.server);
+    gw_commit_of(&one.server)->quiesce(&one.server);
     plain_group(&plain);
 }
 
@@ -290,7 +290,7 @@ static void workers_meet_the_centre(const char *name, float momentum)
             memcpy(one.server.shard->landing[rank], held[rank],
                    sizeof held[rank]);
             gw_shard_hold(one.server.shard, rank, 0, 5, 0);
-            gw_session_complete(&one.server, 0);
+            gw_commit_of(&one.server)->reduce(&one.server, 0);
             assert_false(one.server.finished);
             /* what comes twice lands in the same place, and changes nothing */
             memset(one.server.shard->landing[rank], 0xff, sizeof held[rank]);
@@ -321,7 +321,7 @@ static void decided(void *owner, const struct gw_decision *decision)
     (void)owner;
     one.server.decision = decision->number;
     if (decision->kind == GW_DECIDE_DRAIN)
-        gw_each_drain(&one.server);
+        gw_drain_begin(&one.server);
     resumes += decision->kind == GW_DECIDE_RESUME;
 }
 
@@ -330,7 +330,7 @@ static void open_want(uint32_t rank, uint64_t clock)
     struct gw_want_slot *slot = gw_wants_slot(one.server.wants, rank, 0);
     slot->open = 1;
     slot->want.value = clock;
-    gw_each_settle(&one.server);
+    gw_drain_changed(&one.server);
 }
 
 /* A want of clock 1 that is there before the push of clock 0 says that its rank
@@ -341,10 +341,7 @@ static void a_want_may_overtake_its_push(void **state)
     struct gw_error error;
     open_server(SETTINGS("cluster.policy=async", "optimizer.kind=sgd"),
                 SETTINGS(NULL));
-    one.server.settled_clocks =
-        calloc(RANKS, sizeof *one.server.settled_clocks);
-    one.server.settled_blocked =
-        calloc(RANKS, sizeof *one.server.settled_blocked);
+    assert_int_equal(gw_drain_open(&one.server), GW_OK);
     const struct gw_leader_options options = {.config = &one.server.config,
                                               .map = one.server.map,
                                               .ranks = RANKS,
@@ -357,7 +354,7 @@ static void a_want_may_overtake_its_push(void **state)
     resumes = 0;
     gw_leader_before(one.server.leader, 0);
     gw_leader_stop(one.server.leader);
-    assert_true(one.server.draining > 0);
+    assert_true(gw_drain_goes_on(&one.server));
     for (uint32_t rank = 0; rank + 1 < RANKS; rank++)
         open_want(rank, 0);
     open_want(RANKS - 1, 1);
@@ -366,8 +363,7 @@ static void a_want_may_overtake_its_push(void **state)
     assert_int_equal(resumes, 1);
     gw_leader_destroy(one.server.leader);
     one.server.leader = NULL;
-    free(one.server.settled_clocks);
-    free(one.server.settled_blocked);
+    gw_drain_close(&one.server);
     single_close(&one);
 }
 

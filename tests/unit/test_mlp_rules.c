@@ -161,7 +161,8 @@ static void run_single(const struct single_row *row, enum plain_kind kind)
     uint32_t pushes = kind == PLAIN_ADAMW ? MLP_STEPS : MLP_RANKS * MLP_STEPS;
     for (uint32_t push = 0; push < pushes; push++)
         one_push(row, push);
-    gw_each_meet(&mlp_bench.workers.single.server);
+    gw_commit_of(&mlp_bench.workers.single.server)
+        ->quiesce(&mlp_bench.workers.single.server);
     plain_group(&mlp_bench.plain);
     mlp_bench_compare(row->label ? row->label : row->policy, kind);
     assert_int_equal(mlp_bench.workers.single.server.shard->chunk[0].updates,

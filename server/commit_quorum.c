@@ -10,7 +10,8 @@
  */
 #include "config.h"
 
-#include "server/server_state.h"
+#include "server/commit.h"
+#include "server/push.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,17 +39,13 @@ static int is_decided(const struct gw_server *server, uint32_t index)
     return server->quorum.decided == server->shard->chunk[index].version + 1;
 }
 
-int gw_quorum_leaves_out(const struct gw_server *server,
-                         uint32_t rank,
-                         uint32_t index)
+static int
+leaves_out(const struct gw_server *server, uint32_t rank, uint32_t index)
 {
-    return server->regime.quorum > 0 && is_decided(server, index) &&
-           !server->quorum.counts[rank];
+    return is_decided(server, index) && !server->quorum.counts[rank];
 }
 
-int gw_quorum_awaits(const struct gw_server *server,
-                     uint32_t rank,
-                     uint32_t index)
+static int awaits(const struct gw_server *server, uint32_t rank, uint32_t index)
 {
     const struct gw_quorum *quorum = &server->quorum;
     if (gw_shard_slot(server->shard, rank, index)->held)
@@ -95,13 +92,13 @@ void gw_quorum_taken(struct gw_peer *leader)
 
 /* ---- pushes ---- */
 
-int gw_quorum_is_met(const struct gw_server *server, uint32_t index)
+static int is_complete(const struct gw_server *server, uint32_t index)
 {
     return is_decided(server, index) &&
            server->shard->chunk[index].held == server->regime.quorum;
 }
 
-void gw_quorum_held(struct gw_server *server, uint32_t rank, uint32_t index)
+static void held(struct gw_server *server, uint32_t rank, uint32_t index)
 {
     struct gw_session *session = &server->session[rank];
     if (is_decided(server, index) || ++session->pushed < server->shard->chunks)
@@ -110,19 +107,10 @@ void gw_quorum_held(struct gw_server *server, uint32_t rank, uint32_t index)
     tell_arrived(server);
 }
 
-void gw_quorum_unheld(struct gw_server *server, uint32_t rank, uint32_t index)
+static void unheld(struct gw_server *server, uint32_t rank, uint32_t index)
 {
-    if (server->regime.quorum > 0 && !is_decided(server, index))
+    if (!is_decided(server, index))
         server->session[rank].pushed--;
-}
-
-void gw_quorum_late(struct gw_server *server,
-                    uint32_t rank,
-                    uint32_t index,
-                    uint64_t clock)
-{
-    gw_shard_leave_out(server->shard, rank, index, clock);
-    gw_metrics_add(server->metrics, GW_METRIC_PUSHES_LATE, 1);
 }
 
 /* ---- the decision ---- */
@@ -154,7 +142,7 @@ static void drop_pushes(struct gw_server *server, uint32_t rank)
         if (!slot->held && !slot->landed)
             continue;
         gw_due_undefer(&server->due, slot->landed);
-        gw_quorum_late(server, rank, i, server->shard->chunk[i].version);
+        gw_push_late(server, rank, i, server->shard->chunk[i].version);
     }
 }
 
@@ -184,3 +172,30 @@ void gw_quorum_decided(struct gw_server *server,
     }
     gw_due_add_all(&server->due);
 }
+
+void gw_quorum_begin(struct gw_server *server)
+{
+    server->quorum.decided = 0;
+}
+
+const struct gw_commit_ops gw_commit_quorum = {
+    .word = "whole-step",
+    .copies = 1,
+    .is_complete = is_complete,
+    .held = held,
+    .unheld = unheld,
+    .leaves_out = leaves_out,
+    .awaits = awaits,
+    .can_miss = gw_commit_holds_any,
+    .reduce = gw_whole_reduce,
+    .stored = gw_whole_stored,
+    .applied = gw_commit_reached,
+    .resume = gw_whole_resume,
+    .decided = gw_commit_decided_version,
+    .label = gw_commit_label_version,
+    .step = gw_commit_step_is_version,
+    .quiesce = gw_commit_gathers_nothing,
+    .cut = gw_commit_cut_at,
+    .cut_fault = gw_commit_cut_fault,
+    .switch_fault = gw_commit_switch_fault,
+};

@@ -2,18 +2,18 @@
    blame where they have made no number of it. */
 #include "config.h"
 
-#include "server/server_state.h"
+#include "server/commit.h"
 
 #include <inttypes.h>
 
 #include "proto/schedule.h"
 
-void gw_session_fill_update(const struct gw_server *server,
-                            uint32_t index,
-                            uint64_t samples,
-                            double clip,
-                            double lr_factor,
-                            struct gw_update *update)
+void gw_commit_fill_update(const struct gw_server *server,
+                           uint32_t index,
+                           uint64_t samples,
+                           double clip,
+                           double lr_factor,
+                           struct gw_update *update)
 {
     const struct gw_config *config = &server->config;
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
@@ -33,7 +33,7 @@ void gw_session_fill_update(const struct gw_server *server,
         .t = chunk->updates + 1,
         .trust_ratio = 1,
     };
-    if (gw_policy_is_local(server->regime.word.kind)) {
+    if (server->regime.outer) {
         /* of what workers' own steps came to: the outer optimizer */
         update->lr = server->regime.terms.outer_lr;
         update->momentum = config->policy.outer_momentum;
@@ -42,7 +42,7 @@ void gw_session_fill_update(const struct gw_server *server,
     gw_update_prepare(update);
 }
 
-void gw_session_blame(struct gw_server *server, uint32_t index, uint64_t clock)
+void gw_commit_blame(struct gw_server *server, uint32_t index, uint64_t clock)
 {
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     const char *key =
@@ -54,10 +54,9 @@ void gw_session_blame(struct gw_server *server, uint32_t index, uint64_t clock)
                          "step %" PRIu64 ", key %s: worker %u (%s) sent a "
                          "gradient that is not finite; lower optimizer.lr%s",
                          clock, key, rank, server->session[rank].host,
-                         server->regime.each ||
-                                 gw_policy_is_local(server->regime.word.kind)
-                             ? "" /* no step of all ranks can be skipped */
-                             : ", or set train.nonfinite = \"skip\"");
+                         server->regime.can_skip
+                             ? ", or set train.nonfinite = \"skip\""
+                             : "");
         return;
     }
     gw_server_finish(server, GW_ENONFINITE,
@@ -66,9 +65,9 @@ void gw_session_blame(struct gw_server *server, uint32_t index, uint64_t clock)
                      clock, key);
 }
 
-void gw_session_worked(const struct gw_server *server,
-                       uint32_t index,
-                       uint32_t arrays)
+void gw_commit_worked(const struct gw_server *server,
+                      uint32_t index,
+                      uint32_t arrays)
 {
     gw_loop_worked(server->loop, (uint64_t)arrays * sizeof(float) *
                                      server->shard->chunk[index].elems);

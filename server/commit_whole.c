@@ -9,7 +9,7 @@
  */
 #include "config.h"
 
-#include "server/server_state.h"
+#include "server/commit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -53,20 +53,28 @@ static void find_bad(struct gw_server *server, uint32_t index)
     }
 }
 
-void gw_whole_chunk(struct gw_server *server, uint32_t index)
+void gw_whole_reduce(struct gw_server *server, uint32_t index)
 {
     struct gw_whole_step *step = &server->step;
     struct gw_shard *shard = server->shard;
+    if (!gw_shown_find_all(server, index))
+        return;
     gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED,
                    shard->chunk[index].held);
-    gw_session_worked(server, index, shard->chunk[index].held + 1);
+    gw_commit_worked(server, index, shard->chunk[index].held + 1);
     if (!gw_shard_reduce(shard, index))
         find_bad(server, index);
     step->votes[index] = shard->chunk[index].square_sum;
     step->samples = shard->chunk[index].samples;
-    if (shard->chunks_reduced < shard->chunks)
-        return;
-    send_vote(server, 1);
+    gw_commit_reduced(server, GW_RANK_NONE, index);
+}
+
+void gw_whole_stored(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    (void)rank;
+    (void)index;
+    if (server->shard->chunks_reduced == server->shard->chunks)
+        send_vote(server, 1);
 }
 
 static void direct_chunk(struct gw_server *server, uint32_t index)
@@ -89,11 +97,9 @@ static int finish_chunk(struct gw_server *server, uint32_t index)
         uint32_t key = server->map->chunk[shard->chunk[index].global].key;
         step->update.trust_ratio = step->trust[key];
         gw_shard_apply(shard, index, &step->update);
-        gw_session_worked(server, index, 3 + 2 * shard->optimizer->states);
+        gw_commit_worked(server, index, 3 + 2 * shard->optimizer->states);
     }
-    gw_save_reached(server, index);
-    gw_session_answer(server, index);
-    gw_switch_reached(server);
+    gw_commit_applied(server, GW_RANK_NONE, index);
     return 1;
 }
 
@@ -153,8 +159,7 @@ static void decided_step(struct gw_server *server,
     if (!decision->apply)
         gw_metrics_add(server->metrics, GW_METRIC_STEPS_SKIPPED, 1);
     else if (server->shard->chunks > 0)
-        gw_session_fill_update(server, 0, step->samples, clip, 1,
-                               &step->update);
+        gw_commit_fill_update(server, 0, step->samples, clip, 1, &step->update);
     server->loss_scale = scale;
     if (server->shard->chunks == 0)
         return;
@@ -246,3 +251,24 @@ void gw_whole_close(struct gw_server *server)
     free(server->step.bad);
     free(server->step.trust);
 }
+
+const struct gw_commit_ops gw_commit_whole = {
+    .word = "whole-step",
+    .is_complete = gw_commit_all_held,
+    .held = gw_commit_ignore,
+    .unheld = gw_commit_ignore,
+    .leaves_out = gw_commit_leaves_out_none,
+    .awaits = gw_commit_awaits_unheld,
+    .can_miss = gw_commit_holds_any,
+    .reduce = gw_whole_reduce,
+    .stored = gw_whole_stored,
+    .applied = gw_commit_reached,
+    .resume = gw_whole_resume,
+    .decided = gw_commit_decided_version,
+    .label = gw_commit_label_version,
+    .step = gw_commit_step_is_version,
+    .quiesce = gw_commit_gathers_nothing,
+    .cut = gw_commit_cut_at,
+    .cut_fault = gw_commit_cut_fault,
+    .switch_fault = gw_commit_switch_fault,
+};

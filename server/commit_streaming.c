@@ -1,0 +1,53 @@
+/* Streaming commits: a chunk is updated as soon as all pushes of its clock are
+   held, whatever other chunks and shards do. */
+#include "config.h"
+
+#include "server/commit.h"
+
+static void reduce(struct gw_server *server, uint32_t index)
+{
+    if (!gw_save_before_update(server, index) ||
+        !gw_shown_find_all(server, index))
+        return;
+    gw_commit_reduced(server, GW_RANK_NONE, index);
+}
+
+static void stored(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    struct gw_update update;
+    gw_commit_fill_update(server, index, chunk->samples, 1, 1, &update);
+    gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED, chunk->held);
+    gw_commit_worked(server, index,
+                     chunk->held + 2 + 2 * server->shard->optimizer->states);
+    if (gw_shard_update(server->shard, index, &update) != GW_OK)
+        gw_commit_blame(server, index, chunk->version - 1);
+    else
+        gw_commit_applied(server, rank, index);
+}
+
+static void resume(struct gw_server *server)
+{
+    gw_due_add_all(&server->due);
+}
+
+const struct gw_commit_ops gw_commit_streaming = {
+    .word = "streaming",
+    .is_complete = gw_commit_all_held,
+    .held = gw_commit_ignore,
+    .unheld = gw_commit_ignore,
+    .leaves_out = gw_commit_leaves_out_none,
+    .awaits = gw_commit_awaits_unheld,
+    .can_miss = gw_commit_holds_any,
+    .reduce = reduce,
+    .stored = stored,
+    .applied = gw_commit_reached,
+    .resume = resume,
+    .decided = gw_commit_decided_version,
+    .label = gw_commit_label_version,
+    .step = gw_commit_step_is_version,
+    .quiesce = gw_commit_gathers_nothing,
+    .cut = gw_commit_cut_at,
+    .cut_fault = gw_commit_cut_fault,
+    .switch_fault = gw_commit_switch_fault,
+};
