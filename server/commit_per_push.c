@@ -113,13 +113,14 @@ take_in(struct gw_server *server, uint32_t rank, uint32_t index)
 static void reduce(struct gw_server *server, uint32_t index)
 {
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    for (uint32_t rank = 0; rank < server->ranks && !server->finished; rank++) {
+    for (uint32_t rank = 0; rank < server->ranks && !gw_server_is_over(server);
+         rank++) {
         if (!gw_shard_slot(server->shard, rank, index)->held)
             continue;
         if (!gw_save_before_update(server, index))
             return;
         gw_commit_reduced(server, rank, index);
-        if (!server->finished && chunk->held > 0 &&
+        if (!gw_server_is_over(server) && chunk->held > 0 &&
             gw_loop_turn_is_over(server->loop)) {
             gw_due_add(&server->due, index);
             return;

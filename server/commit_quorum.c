@@ -86,7 +86,8 @@ static void tell_arrived(struct gw_server *server)
 void gw_quorum_taken(struct gw_peer *leader)
 {
     struct gw_server *server = leader->owner;
-    if (server->running && !server->finished && server->regime.quorum > 0)
+    if (server->running && !gw_server_is_over(server) &&
+        server->regime.quorum > 0)
         tell_arrived(server);
 }
 

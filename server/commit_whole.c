@@ -107,7 +107,7 @@ static void work(struct gw_task *task)
 {
     struct gw_server *server = task->owner;
     struct gw_whole_step *step = &server->step;
-    if (server->finished)
+    if (gw_server_is_over(server))
         return;
     while (step->next < server->shard->chunks) {
         if (step->phase == GW_WHOLE_DIRECTING)

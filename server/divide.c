@@ -18,7 +18,7 @@ static enum gw_status take_one(struct gw_server *server,
     const double *values = splits->values + (size_t)i * ranks;
     if (!gw_split_from_values(values, ranks, weight))
         return GW_EPROTO;
-    return gw_splits_add(&server->splits, splits->clocks[i], weight);
+    return gw_splits_add(&server->divide.repeated, splits->clocks[i], weight);
 }
 
 void gw_divide_repeat(struct gw_server *server,
@@ -35,7 +35,7 @@ void gw_divide_repeat(struct gw_server *server,
     }
     uint32_t *weight = calloc(server->ranks, sizeof *weight);
     enum gw_status status = weight ? GW_OK : GW_ENOMEM;
-    server->splits.ranks = server->ranks;
+    server->divide.repeated.ranks = server->ranks;
     for (uint32_t i = 0; i < n && status == GW_OK; i++)
         status = take_one(server, splits, i, weight);
     free(weight);
@@ -55,10 +55,11 @@ enum gw_status gw_divide_start(struct gw_server *server,
         return gw_fail(error, GW_EPROTO,
                        "the start's split does not add up for %u workers",
                        server->ranks);
-    server->split = calloc(server->ranks, sizeof *server->split);
-    if (!server->split)
+    server->divide.first = calloc(server->ranks, sizeof *server->divide.first);
+    if (!server->divide.first)
         return gw_fail(error, GW_ENOMEM, "no memory for a split");
-    memcpy(server->split, start->split, server->ranks * sizeof *server->split);
+    memcpy(server->divide.first, start->split,
+           server->ranks * sizeof *server->divide.first);
     return GW_OK;
 }
 
@@ -97,6 +98,16 @@ void gw_divide_took(struct gw_server *server, uint32_t rank, uint32_t index)
 
 void gw_divide_close(struct gw_server *server)
 {
-    gw_splits_free(&server->splits);
-    free(server->split);
+    gw_splits_free(&server->divide.repeated);
+    free(server->divide.first);
+}
+
+const uint32_t *gw_divide_first(const struct gw_server *server)
+{
+    return server->divide.first;
+}
+
+const struct gw_splits *gw_divide_repeated(const struct gw_server *server)
+{
+    return server->divide.repeated.n > 0 ? &server->divide.repeated : NULL;
 }

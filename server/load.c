@@ -342,9 +342,10 @@ static void run_look(struct gw_work *work)
 {
     struct gw_load *load = work->owner;
     struct gw_server *server = load->server;
-    load->status = gw_store_enter(server->loop->disk, server->resume,
+    load->status = gw_store_enter(server->loop->disk, server->start.resume,
                                   GW_ACCESS_PRIVATE, &load->dir, NULL);
-    if (load->status != GW_OK || !gw_store_sees(&load->dir, server->token))
+    if (load->status != GW_OK ||
+        !gw_store_sees(&load->dir, server->start.token))
         load->status = GW_ENOENT;
 }
 
@@ -355,7 +356,7 @@ static void look_done(struct gw_work *work)
     if (load->status == GW_ENOENT) {
         gw_log_info(server->log,
                     "%s is not seen from here: reading through the coordinator",
-                    server->resume);
+                    server->start.resume);
         load->remote = server->remote;
     }
     read_at(load, GW_MANIFEST_NAME, 0, NULL, 0, got_manifest_size);

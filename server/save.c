@@ -215,12 +215,12 @@ static int sees(struct gw_save *save)
 {
     struct gw_server *server = save->server;
     if (save->dir.ops)
-        return gw_store_sees(&save->dir, server->token);
-    if (gw_store_enter(server->loop->disk, server->dir,
+        return gw_store_sees(&save->dir, server->start.token);
+    if (gw_store_enter(server->loop->disk, server->start.dir,
                        server->config.checkpoint.access, &save->dir,
                        NULL) != GW_OK)
         return 0;
-    int is_its = gw_store_sees(&save->dir, server->token);
+    int is_its = gw_store_sees(&save->dir, server->start.token);
     if (!is_its)
         gw_store_leave(&save->dir);
     return is_its;

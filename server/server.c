@@ -51,6 +51,7 @@ static enum gw_status admit(void *owner,
                             size_t why_bytes)
 {
     struct gw_server *server = owner;
+    const struct gw_secret *secret;
     /* members know their job by the time that they come here */
     if (hello->job == 0 || hello->role == GW_ROLE_OBSERVER) {
         snprintf(why, why_bytes,
@@ -75,12 +76,11 @@ static enum gw_status admit(void *owner,
     }
     if (hello->role == GW_ROLE_SERVER && server->number == 0 &&
         hello->rank > 0 && hello->rank < server->shards &&
-        server->shard_name[hello->rank].incarnation == hello->incarnation &&
-        server->shard_name[hello->rank].has_secret) {
+        gw_members_shard(server, hello->rank, hello->incarnation, &secret)) {
         enum gw_status status =
-            gw_peer_admit(peer, hello, &server->shard_name[hello->rank].secret,
-                          why, why_bytes);
-        server->shards_present += status == GW_OK;
+            gw_peer_admit(peer, hello, secret, why, why_bytes);
+        if (status == GW_OK)
+            gw_session_shard_present(server);
         return status;
     }
     snprintf(why, why_bytes, "not a member of this job's view");
@@ -91,13 +91,14 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
 {
     struct gw_server *server = owner;
     (void)link;
-    if (peer == server->coordinator && !server->joined) {
-        server->joined = 1;
+    if (peer == server->coordinator && !server->links.joined) {
+        server->links.joined = 1;
         join(server);
     }
     if (peer == server->coordinator && server->remote)
         gw_remote_link_up(server->remote);
-    if (peer != server->coordinator && server->running && !server->all_present)
+    if (peer != server->coordinator && server->running &&
+        !gw_session_all_present(server))
         gw_session_present(server);
 }
 
@@ -111,12 +112,12 @@ static void link_down(void *owner,
     gw_metrics_add(server->metrics, GW_METRIC_RECONNECTS, 1);
     /* before it has joined, and where the end is decided and members leave
        one by one, nothing is wrong with that */
-    int leaving = server->finished || !server->has_config ||
-                  server->end_clock != GW_NEVER_CLOCK;
+    int leaving = gw_server_is_over(server) || !server->has_config ||
+                  gw_follow_is_ending(server);
     if (status == GW_EPROTO)
         gw_server_tell_fault(server, peer, why);
     else
-        gw_log_limited(server->log, &server->limit,
+        gw_log_limited(server->log, &server->links.limit,
                        leaving ? GW_LOG_DEBUG : GW_LOG_INFO,
                        "connection %u to %s broke: %s (%s)", link, peer->name,
                        why, gw_status_text(status));
@@ -185,7 +186,7 @@ static void halt(struct gw_server *server)
 {
     gw_stall_stop(server);
     gw_drain_stop(server);
-    gw_settling_stop(&server->pages);
+    gw_server_start_stop(server);
 }
 
 enum gw_status gw_server_open(const struct gw_server_options *options,
@@ -204,8 +205,8 @@ enum gw_status gw_server_open(const struct gw_server_options *options,
         server->loop->metrics = options->metrics;
     server->metrics = options->metrics;
     server->number = GW_RANK_NONE;
-    server->limit.per_second = 2;
-    server->halt = halt;
+    server->links.limit.per_second = 2;
+    gw_server_end_open(server, halt);
     struct gw_member_options member = {
         .loop = options->loop,
         .transport = options->transport,
@@ -241,7 +242,7 @@ void gw_server_stop(struct gw_server *server, const char *why)
 {
     struct gw_message message = {.kind = GW_MESSAGE_STOP,
                                  .stop = {.text = why}};
-    if (!server->finished)
+    if (!gw_server_is_over(server))
         gw_peer_tell(server->coordinator, &message);
 }
 
@@ -249,10 +250,7 @@ void gw_server_close(struct gw_server *server)
 {
     if (!server)
         return;
-    server->finished = 1;
-    server->running = 0;
-    halt(server);
-    gw_timer_stop(server->loop, &server->linger);
+    gw_server_end_close(server);
     gw_member_close(server->member);
     gw_save_close(server);
     gw_load_close(server);
@@ -261,10 +259,8 @@ void gw_server_close(struct gw_server *server)
     gw_whole_close(server);
     gw_session_close(server);
     gw_map_destroy(server->map);
-    free(server->keys);
-    free(server->memory);
-    free(server->shard_name);
-    gw_met_close(&server->met);
+    gw_server_start_close(server);
+    gw_members_close(server);
     gw_sum_close(server);
     free(server->session);
     free(server->clocks);

@@ -47,26 +47,6 @@ got_welcome(void *owner, struct gw_peer *peer, const struct gw_message *message)
 }
 
 static void
-got_keys(void *owner, struct gw_peer *peer, const struct gw_message *message)
-{
-    struct gw_server *server = owner;
-    const struct gw_declare *declare = &message->declare;
-    (void)peer;
-    if (!server->keys) {
-        server->keys_total = declare->keys_total;
-        server->keys = calloc(declare->keys_total + 1, sizeof *server->keys);
-    }
-    if (!server->keys || declare->keys_first != server->keys_seen ||
-        declare->keys_total != server->keys_total) {
-        gw_server_finish(server, GW_EPROTO, "keys came out of order");
-        return;
-    }
-    memcpy(server->keys + server->keys_seen, declare->keys,
-           declare->keys_n * sizeof *server->keys);
-    server->keys_seen += declare->keys_n;
-}
-
-static void
 got_end(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
     struct gw_server *server = owner;
@@ -86,7 +66,7 @@ got_end(void *owner, struct gw_peer *peer, const struct gw_message *message)
     if (end->status == GW_EDEAD) /* perhaps it was this one that was missed */
         gw_member_paused_words(server->member, paused);
     gw_peer_tell(server->coordinator, &bye);
-    server->ended = 1;
+    gw_server_end_decided(server);
     gw_server_finish(server, end->status, "%s%s", paused, gw_reason(end->text));
 }
 
@@ -199,7 +179,7 @@ got_speed(void *owner, struct gw_peer *peer, const struct gw_message *message)
 static const struct gw_message_handler handlers[] = {
     {GW_FROM_COORDINATOR, GW_MESSAGE_WELCOME, got_welcome},
     {GW_FROM_COORDINATOR, GW_MESSAGE_VIEW, got_view},
-    {GW_FROM_COORDINATOR, GW_MESSAGE_DECLARE, got_keys},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_DECLARE, gw_server_keys},
     {GW_FROM_COORDINATOR, GW_MESSAGE_START, got_start},
     {GW_FROM_COORDINATOR, GW_MESSAGE_END, got_end},
     {GW_FROM_COORDINATOR, GW_MESSAGE_FILE_REPLY, got_file_reply},
@@ -242,7 +222,7 @@ void gw_server_message(void *owner,
     struct gw_server *server = owner;
     unsigned sender = sender_of(server, peer);
     gw_metrics_add(server->metrics, GW_METRIC_CONTROL_MESSAGES, 1);
-    if (server->finished)
+    if (gw_server_is_over(server))
         return;
     if (!DISPATCH(handlers) && !(server->leader && DISPATCH(leader_handlers)))
         gw_peer_reject(peer, 0, GW_MESSAGE_UNEXPECTED);

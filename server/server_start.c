@@ -31,10 +31,34 @@ static void ready(struct gw_server *server)
                 gw_update_isa());
 }
 
+void gw_server_keys(void *owner,
+                    struct gw_peer *peer,
+                    const struct gw_message *message)
+{
+    struct gw_server *server = owner;
+    const struct gw_declare *declare = &message->declare;
+    (void)peer;
+    if (!server->startup.keys) {
+        server->startup.keys_total = declare->keys_total;
+        server->startup.keys =
+            calloc(declare->keys_total + 1, sizeof *server->startup.keys);
+    }
+    if (!server->startup.keys ||
+        declare->keys_first != server->startup.keys_seen ||
+        declare->keys_total != server->startup.keys_total) {
+        gw_server_finish(server, GW_EPROTO, "keys came out of order");
+        return;
+    }
+    memcpy(server->startup.keys + server->startup.keys_seen, declare->keys,
+           declare->keys_n * sizeof *server->startup.keys);
+    server->startup.keys_seen += declare->keys_n;
+}
+
 static enum gw_status build(struct gw_server *server, struct gw_error *error)
 {
-    enum gw_status status = gw_map_create(server->keys, server->keys_seen,
-                                          server->shards, &server->map, error);
+    enum gw_status status =
+        gw_map_create(server->startup.keys, server->startup.keys_seen,
+                      server->shards, &server->map, error);
     if (status == GW_OK)
         status = gw_session_open(server, error);
     if (status == GW_OK)
@@ -46,9 +70,7 @@ static enum gw_status build(struct gw_server *server, struct gw_error *error)
     if (status == GW_OK)
         status = gw_save_open(server, error);
     if (status == GW_OK && server->number != 0)
-        status = gw_member_dial(server->member, server->leader_address,
-                                GW_ROLE_SERVER, server->leader_incarnation, 1,
-                                server, &server->leader_peer, error);
+        status = gw_members_dial_leader(server, error);
     if (server->leader_peer) {
         server->leader_peer->id = 0;
         server->leader_peer->taken = gw_quorum_taken;
@@ -61,9 +83,9 @@ static void has_pages(void *owner)
 {
     struct gw_server *server = owner;
     struct gw_error error;
-    free(server->memory);
-    server->memory = NULL;
-    if (!server->resume[0]) {
+    free(server->startup.memory);
+    server->startup.memory = NULL;
+    if (!server->startup.resume[0]) {
         ready(server);
         return;
     }
@@ -75,32 +97,34 @@ static void has_pages(void *owner)
 static void take_pages(struct gw_server *server)
 {
     uint32_t n = gw_shard_memory(server->shard, NULL);
-    server->memory = calloc(n + 1, sizeof *server->memory);
-    if (!server->memory) {
+    server->startup.memory = calloc(n + 1, sizeof *server->startup.memory);
+    if (!server->startup.memory) {
         gw_server_finish(server, GW_ENOMEM, "no memory for %u arrays", n);
         return;
     }
-    gw_shard_memory(server->shard, server->memory);
-    server->pages = (struct gw_settling){
+    gw_shard_memory(server->shard, server->startup.memory);
+    server->startup.pages = (struct gw_settling){
         .loop = server->loop,
-        .memory = server->memory,
+        .memory = server->startup.memory,
         .n = n,
         .done = has_pages,
         .owner = server,
     };
-    gw_settling_begin(&server->pages);
+    gw_settling_begin(&server->startup.pages);
 }
 
 /* No pointer into the message outlives it. */
 static void keep_start(struct gw_server *server, const struct gw_start *start)
 {
-    snprintf(server->resume, sizeof server->resume, "%s", start->resume);
-    snprintf(server->dir, sizeof server->dir, "%s", start->dir);
-    snprintf(server->token, sizeof server->token, "%s", start->token);
+    snprintf(server->startup.resume, sizeof server->startup.resume, "%s",
+             start->resume);
+    snprintf(server->startup.dir, sizeof server->startup.dir, "%s", start->dir);
+    snprintf(server->startup.token, sizeof server->startup.token, "%s",
+             start->token);
     server->start = *start;
-    server->start.resume = server->resume;
-    server->start.dir = server->dir;
-    server->start.token = server->token;
+    server->start.resume = server->startup.resume;
+    server->start.dir = server->startup.dir;
+    server->start.token = server->startup.token;
     server->start.clocks = NULL;
     if (start->clocks_n == server->ranks)
         memcpy(server->clocks, start->clocks,
@@ -115,8 +139,9 @@ static void keep_start(struct gw_server *server, const struct gw_start *start)
 void gw_server_start(struct gw_server *server, const struct gw_start *start)
 {
     struct gw_error error;
-    if (server->map || server->keys_seen == 0 ||
-        server->keys_seen != server->keys_total || !server->has_view) {
+    if (server->map || server->startup.keys_seen == 0 ||
+        server->startup.keys_seen != server->startup.keys_total ||
+        !gw_members_are_whole(server)) {
         gw_server_finish(server, GW_EPROTO, "a start came out of order");
         return;
     }
@@ -126,9 +151,9 @@ void gw_server_start(struct gw_server *server, const struct gw_start *start)
                          start->state.loss_scale);
         return;
     }
-    if (strlen(start->resume) >= sizeof server->resume ||
-        strlen(start->dir) >= sizeof server->dir ||
-        strlen(start->token) >= sizeof server->token) {
+    if (strlen(start->resume) >= sizeof server->startup.resume ||
+        strlen(start->dir) >= sizeof server->startup.dir ||
+        strlen(start->token) >= sizeof server->startup.token) {
         gw_server_finish(server, GW_EPROTO, "the start's paths are too long");
         return;
     }
@@ -144,4 +169,15 @@ void gw_server_start(struct gw_server *server, const struct gw_start *start)
         take_pages(server);
     else
         gw_server_finish(server, status, "%s", error.text);
+}
+
+void gw_server_start_stop(struct gw_server *server)
+{
+    gw_settling_stop(&server->startup.pages);
+}
+
+void gw_server_start_close(struct gw_server *server)
+{
+    free(server->startup.keys);
+    free(server->startup.memory);
 }

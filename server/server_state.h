@@ -102,7 +102,7 @@ struct gw_quorum {
     uint32_t arrived_n; /* not told yet, since shard 0 does not keep up */
 };
 
-/* Where a whole-step commit stands on this shard. */
+/* Private to commit_whole.c: where a step stands on this shard. */
 enum gw_whole_phase {
     GW_WHOLE_GATHERING, /* pushes come in; the vote follows the last */
     GW_WHOLE_DIRECTING, /* lamb: making directions */
@@ -131,10 +131,74 @@ struct gw_watch {
 };
 
 struct gw_push;
+/* Private to tell.c. */
+struct gw_ending {
+    void (*halt)(struct gw_server *server); /* stops its timers */
+    int decided;                            /* by the coordinator */
+    int over; /* the owner is told when the last words have left */
+    enum gw_status status;
+    char text[GW_ERROR_TEXT_BYTES];
+    struct gw_timer linger;
+    uint64_t until_us;
+    uint64_t reported_us; /* when the counters were */
+};
+
+/* Private to server.c. */
+struct gw_server_links {
+    int joined; /* JOIN is told, once: messages outlive a link */
+    struct gw_log_limit limit;
+};
+
+/* Private to view.c. */
+struct gw_members {
+    uint32_t seen, total;
+    int whole; /* the view is here, and is one of this job */
+    char leader_address[GW_ADDRESSES_MAX];
+    uint64_t leader_incarnation;
+    struct gw_shard_name {
+        uint64_t incarnation;
+        int has_secret;
+        struct gw_secret secret; /* that its logins prove */
+    } * shard_name;              /* [total], by number */
+    struct gw_met met;           /* on this host */
+};
+
+/* Private to server_start.c. */
+struct gw_startup {
+    struct gw_key *keys;
+    uint32_t keys_seen, keys_total;
+    char resume[GW_PATH_BYTES], dir[GW_PATH_BYTES], token[GW_STRING_MAX];
+    struct gw_settling pages; /* of the shard's arrays, before it is ready */
+    struct gw_memory *memory; /* all of them, until then */
+};
+
+/* Private to session_open.c. */
+struct gw_presence {
+    uint32_t shards; /* shard 0: the others that are connected */
+    int all;
+};
+
+/* Private to divide.c. */
+struct gw_divide {
+    uint32_t *first;           /* [ranks] in force at the start; NULL: even */
+    struct gw_splits repeated; /* shard 0: of the run before */
+};
+
+/* Private to follow.c. */
+struct gw_follow {
+    uint64_t end_clock;
+    struct gw_timer cut_timer;
+};
+
+struct gw_push;
 struct gw_save;
 struct gw_load;
 struct gw_remote;
 
+/*
+ * Fields that are read where they are needed, then the parts, each of which one
+ * file has for itself.
+ */
 struct gw_server {
     struct gw_server_options options;
     struct gw_loop *loop;
@@ -142,67 +206,43 @@ struct gw_server {
     struct gw_metrics *metrics;
     struct gw_member *member;
     struct gw_peer *coordinator;
-    struct gw_peer *leader_peer; /* shard 0, where we are not it */
-    int joined; /* JOIN is told, once: messages outlive a link */
-    int ended;  /* by the coordinator */
-    void (*halt)(struct gw_server *server); /* stops its timers, at the end */
-    int finished; /* the owner is told when the last words have left */
-    enum gw_status end_status;
-    char end_text[GW_ERROR_TEXT_BYTES];
-    struct gw_timer linger;
-    uint64_t linger_until_us;
+    struct gw_peer *leader_peer; /* shard 0, where this is another shard */
+    struct gw_remote *remote;    /* files, through the coordinator */
 
+    /* the job */
     struct gw_config config;
     int has_config;
     uint32_t number, ranks, shards;
-    uint32_t members_seen, members_total;
-    int has_view; /* all of it, and it is one of this job */
-    char leader_address[GW_ADDRESSES_MAX];
-    uint64_t leader_incarnation;
-    struct gw_shard_name {
-        uint64_t incarnation;
-        int has_secret;
-        struct gw_secret secret; /* that its logins prove */
-    } * shard_name;              /* [members_total], by number */
-    struct gw_met met;           /* on this host */
-    struct gw_key *keys;
-    uint32_t keys_seen, keys_total;
     struct gw_map *map;
     struct gw_start start;
-    uint64_t *clocks;        /* [ranks] the first clock of each */
-    uint32_t *split;         /* [ranks] speed: in force then; NULL: even */
-    struct gw_splits splits; /* speed, shard 0: to be repeated */
-    char resume[GW_PATH_BYTES], dir[GW_PATH_BYTES], token[GW_STRING_MAX];
+    uint64_t *clocks; /* [ranks] the first clock of each */
 
-    /* the running job */
+    /* the run */
     int running; /* weights are there: workers may log in */
     struct gw_regime regime;
-    struct gw_switches switches;
-    struct gw_quorum quorum;
     struct gw_shard *shard;
-    struct gw_settling pages; /* of its arrays, before it is ready */
-    struct gw_memory *memory; /* all of them, until then */
     struct gw_wants *wants;
     struct gw_session *session; /* [ranks] */
-    uint32_t shards_present;    /* shard 0: the others that are connected */
-    int all_present;
+    struct gw_leader *leader;   /* shard 0 only */
+    uint64_t decision;          /* number of the last one followed */
+    double loss_scale;
+
+    /* parts */
+    struct gw_server_links links;
+    struct gw_members members;
+    struct gw_startup startup;
+    struct gw_presence presence;
     struct gw_due due;
     struct gw_whole_step step;
-
-    struct gw_leader *leader; /* shard 0 only */
-    uint64_t decision;        /* number of the last one followed */
-    double loss_scale;
-    uint64_t end_clock;
+    struct gw_quorum quorum;
     struct gw_drain drain;
-
-    struct gw_remote *remote;
+    struct gw_switches switches;
+    struct gw_follow follow;
+    struct gw_divide divide;
+    struct gw_watch stall;
     struct gw_save *save;
     struct gw_load *load;
-
-    struct gw_watch stall;
-    uint64_t reported_us; /* when the counters were */
-    struct gw_timer cut_timer;
-    struct gw_log_limit limit;
+    struct gw_ending end;
 };
 
 /* The last decision that the sender of a frame had followed. */
@@ -217,9 +257,16 @@ void gw_server_finish(struct gw_server *server,
                       enum gw_status status,
                       const char *format,
                       ...) __attribute__((format(printf, 3, 4)));
+int gw_server_is_over(const struct gw_server *server);
 void gw_server_tell(struct gw_server *server,
                     struct gw_peer *peer,
                     const struct gw_message *message);
+/* The coordinator ends the job, and needs no word of it. */
+void gw_server_end_decided(struct gw_server *server);
+/* halt: stops the timers of a job that is over. */
+void gw_server_end_open(struct gw_server *server,
+                        void (*halt)(struct gw_server *server));
+void gw_server_end_close(struct gw_server *server);
 
 /* Its counters, every second at most. */
 void gw_server_report(struct gw_server *server);
@@ -240,7 +287,10 @@ enum gw_status gw_session_open(struct gw_server *server,
                                struct gw_error *error);
 void gw_session_close(struct gw_server *server);
 enum gw_status gw_session_admit(struct gw_server *server, struct gw_peer *peer);
+/* A link is up: perhaps all are. */
 void gw_session_present(struct gw_server *server);
+void gw_session_shard_present(struct gw_server *server);
+int gw_session_all_present(const struct gw_server *server);
 void gw_session_link_down(struct gw_server *server,
                           struct gw_peer *peer,
                           unsigned link);
@@ -355,6 +405,8 @@ void gw_behind_taken(struct gw_peer *peer);
 /* follow.c */
 enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error);
 void gw_follow_close(struct gw_server *server);
+/* The end is decided. */
+int gw_follow_is_ending(const struct gw_server *server);
 void gw_follow_decision(struct gw_server *server,
                         const struct gw_decision *decision);
 /* vote.c: of this shard, peer = NULL, or of another one to the leader. */
@@ -392,6 +444,9 @@ void gw_divide_answered(struct gw_server *server,
                         uint32_t rank,
                         uint32_t chunk);
 void gw_divide_took(struct gw_server *server, uint32_t rank, uint32_t chunk);
+/* For the leader; NULL: there is none. */
+const uint32_t *gw_divide_first(const struct gw_server *server);
+const struct gw_splits *gw_divide_repeated(const struct gw_server *server);
 void gw_divide_close(struct gw_server *server);
 
 /* stall.c: from here on, until gw_server_finish */
@@ -413,13 +468,27 @@ void gw_save_reached(struct gw_server *server, uint32_t chunk);
 
 /* view.c */
 void gw_server_view(struct gw_server *server, const struct gw_view *view);
+int gw_members_are_whole(const struct gw_server *server);
+/* 0: the view names no such shard with a secret. */
+int gw_members_shard(const struct gw_server *server,
+                     uint32_t shard,
+                     uint64_t incarnation,
+                     const struct gw_secret **secret_p);
+enum gw_status gw_members_dial_leader(struct gw_server *server,
+                                      struct gw_error *error);
+void gw_members_close(struct gw_server *server);
 
 /* server_message.c: of struct gw_member_handler */
 void gw_server_message(void *owner,
                        struct gw_peer *peer,
                        const struct gw_message *message);
 
-/* server_start.c */
+/* server_start.c: keys, of struct gw_message_handler; the start */
+void gw_server_keys(void *owner,
+                    struct gw_peer *peer,
+                    const struct gw_message *message);
+void gw_server_start_stop(struct gw_server *server);
+void gw_server_start_close(struct gw_server *server);
 void gw_server_start(struct gw_server *server, const struct gw_start *start);
 
 /* load.c: `loaded` is called when the weights are there */

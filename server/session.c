@@ -116,7 +116,7 @@ static void commit(struct gw_server *server, uint32_t index)
 void gw_session_look(void *owner, uint32_t index)
 {
     struct gw_server *server = owner;
-    if (server->finished)
+    if (gw_server_is_over(server))
         return;
     for (uint32_t rank = 0; gw_push_next_deferred(server, index, &rank); rank++)
         gw_push_hold(server, rank, index);

@@ -63,7 +63,7 @@ void gw_session_frame(struct gw_server *server,
                       const struct gw_frame *frame,
                       const void *payload)
 {
-    if (server->finished)
+    if (gw_server_is_over(server))
         return; /* who sent it will hear */
     if (peer->role != GW_ROLE_WORKER || !server->running) {
         gw_peer_reject(peer, link, "frame that its role does not send");

@@ -78,11 +78,21 @@ void gw_session_present(struct gw_server *server)
     for (uint32_t rank = 0; rank < server->ranks; rank++)
         if (!server->session[rank].peer)
             return;
-    if (server->leader && server->shards_present + 1 < server->shards)
+    if (server->leader && server->presence.shards + 1 < server->shards)
         return;
-    server->all_present = 1;
+    server->presence.all = 1;
     gw_stall_moved(server, gw_loop_now(server->loop)); /* nobody waited */
     gw_due_add_all(&server->due);
+}
+
+void gw_session_shard_present(struct gw_server *server)
+{
+    server->presence.shards++;
+}
+
+int gw_session_all_present(const struct gw_server *server)
+{
+    return server->presence.all;
 }
 
 static void breathe(void *breather)

@@ -162,13 +162,13 @@ static void on_watch(struct gw_timer *timer)
     gw_server_report(server);
     if (gw_member_paused_us_ago(server->member) < limit_us)
         return;
-    if (!server->running || server->end_clock != GW_NEVER_CLOCK ||
+    if (!server->running || gw_follow_is_ending(server) ||
         now - server->stall.progress_us < limit_us ||
         now - server->stall.stalled_us < limit_us)
         return;
     double seconds = (double)(now - server->stall.progress_us) / 1e6;
     server->stall.stalled_us = now;
-    if (!server->all_present)
+    if (!gw_session_all_present(server))
         report_absent(server, seconds);
     else if (server->shard->chunks > 0)
         report_stall(server, seconds);

@@ -18,10 +18,10 @@ void gw_server_report(struct gw_server *server)
     uint64_t now = gw_loop_now(server->loop);
     struct rusage usage;
     struct gw_metrics_snapshot counters = {0};
-    if (!server->running || server->finished ||
-        now - server->reported_us < REPORT_US)
+    if (!server->running || server->end.over ||
+        now - server->end.reported_us < REPORT_US)
         return;
-    server->reported_us = now;
+    server->end.reported_us = now;
     getrusage(RUSAGE_SELF, &usage);
     if (server->metrics)
         gw_metrics_collect(server->metrics, &counters);
@@ -40,7 +40,7 @@ void gw_server_tell_fault(struct gw_server *server,
     struct gw_message message = {
         .kind = GW_MESSAGE_FAULT,
         .fault = {.role = peer->role, .id = peer->id, .text = why}};
-    if (peer != server->coordinator && !server->finished)
+    if (peer != server->coordinator && !server->end.over)
         gw_peer_tell(server->coordinator, &message);
 }
 
@@ -50,7 +50,7 @@ void gw_server_tell_stuck(struct gw_server *server,
 {
     struct gw_message message = {.kind = GW_MESSAGE_STALL,
                                  .stall = {.text = text, .stuck = 1}};
-    if (server->finished)
+    if (server->end.over)
         return;
     if (text[0])
         gw_log_info(server->log, "%s", text);
@@ -70,12 +70,12 @@ static void on_linger(struct gw_timer *timer)
     const struct gw_peer *coordinator = server->coordinator;
     if (coordinator && gw_peer_is_up(coordinator, 0) &&
         !gw_peer_flushed(coordinator) &&
-        gw_loop_now(server->loop) < server->linger_until_us) {
+        gw_loop_now(server->loop) < server->end.until_us) {
         gw_timer_start(server->loop, timer, LINGER_TURN_US);
         return;
     }
-    server->options.finished(server->options.owner, server->end_status,
-                             server->end_text);
+    server->options.finished(server->options.owner, server->end.status,
+                             server->end.text);
 }
 
 void gw_server_finish(struct gw_server *server,
@@ -84,26 +84,26 @@ void gw_server_finish(struct gw_server *server,
                       ...)
 {
     va_list args;
-    if (server->finished)
+    if (server->end.over)
         return;
-    server->finished = 1;
+    server->end.over = 1;
     server->running = 0;
-    server->halt(server);
+    server->end.halt(server);
     va_start(args, format);
-    gw_text_print(server->end_text, sizeof server->end_text, format, args);
+    gw_text_print(server->end.text, sizeof server->end.text, format, args);
     va_end(args);
-    server->end_status = status;
+    server->end.status = status;
     struct gw_message message = {
         .kind = GW_MESSAGE_END,
-        .end = {.status = status, .clock = 0, .text = server->end_text}};
-    if (status != GW_OK && server->coordinator && !server->ended &&
+        .end = {.status = status, .clock = 0, .text = server->end.text}};
+    if (status != GW_OK && server->coordinator && !server->end.decided &&
         gw_peer_tell(server->coordinator, &message) != GW_OK)
         /* nobody else can say it then */
-        gw_log_error(server->log, "%s", server->end_text);
-    server->linger_until_us = gw_loop_now(server->loop) + LINGER_US;
-    server->linger.fire = on_linger;
-    server->linger.owner = server;
-    gw_timer_start(server->loop, &server->linger, 0);
+        gw_log_error(server->log, "%s", server->end.text);
+    server->end.until_us = gw_loop_now(server->loop) + LINGER_US;
+    server->end.linger.fire = on_linger;
+    server->end.linger.owner = server;
+    gw_timer_start(server->loop, &server->end.linger, 0);
 }
 
 void gw_server_tell(struct gw_server *server,
@@ -115,4 +115,28 @@ void gw_server_tell(struct gw_server *server,
         return;
     gw_server_finish(server, status, "cannot tell %s of a %s: %s", peer->name,
                      gw_message_name(message->kind), gw_status_text(status));
+}
+
+int gw_server_is_over(const struct gw_server *server)
+{
+    return server->end.over;
+}
+
+void gw_server_end_decided(struct gw_server *server)
+{
+    server->end.decided = 1;
+}
+
+void gw_server_end_open(struct gw_server *server,
+                        void (*halt)(struct gw_server *server))
+{
+    server->end.halt = halt;
+}
+
+void gw_server_end_close(struct gw_server *server)
+{
+    server->end.over = 1;
+    server->running = 0;
+    server->end.halt(server);
+    gw_timer_stop(server->loop, &server->end.linger);
 }

@@ -12,7 +12,7 @@ static void got_member(struct gw_server *server,
 {
     int is_self = member->role == GW_ROLE_SERVER &&
                   member->incarnation == gw_member_incarnation(server->member);
-    gw_met_add(&server->met, server->options.machine, is_self, member);
+    gw_met_add(&server->members.met, server->options.machine, is_self, member);
     if (member->role == GW_ROLE_WORKER && member->id < server->ranks) {
         struct gw_session *session = &server->session[member->id];
         session->incarnation = member->incarnation;
@@ -21,15 +21,16 @@ static void got_member(struct gw_server *server,
         snprintf(session->host, sizeof session->host, "%s", member->host);
     } else if (member->role == GW_ROLE_SERVER) {
         server->shards++;
-        if (member->id < server->members_total)
-            server->shard_name[member->id] = (struct gw_shard_name){
+        if (member->id < server->members.total)
+            server->members.shard_name[member->id] = (struct gw_shard_name){
                 member->incarnation, member->has_secret, member->secret};
         if (is_self)
             server->number = member->id;
         if (member->id == 0) {
-            server->leader_incarnation = member->incarnation;
-            snprintf(server->leader_address, sizeof server->leader_address,
-                     "%s", member->address);
+            server->members.leader_incarnation = member->incarnation;
+            snprintf(server->members.leader_address,
+                     sizeof server->members.leader_address, "%s",
+                     member->address);
         }
     }
 }
@@ -39,20 +40,20 @@ static void tell_mates(struct gw_server *server)
     struct gw_mates mates;
     if (!server->options.met)
         return;
-    gw_met_mates(&server->met, GW_ROLE_SERVER, server->number, &mates);
+    gw_met_mates(&server->members.met, GW_ROLE_SERVER, server->number, &mates);
     server->options.met(server->options.owner, &mates);
 }
 
 static enum gw_status begin(struct gw_server *server, uint32_t members)
 {
     struct gw_shard_name *name =
-        calloc((size_t)members + 1, sizeof *server->shard_name);
-    if (!name || gw_met_open(&server->met, members) != GW_OK) {
+        calloc((size_t)members + 1, sizeof *server->members.shard_name);
+    if (!name || gw_met_open(&server->members.met, members) != GW_OK) {
         free(name);
         return GW_ENOMEM;
     }
-    server->members_total = members;
-    server->shard_name = name;
+    server->members.total = members;
+    server->members.shard_name = name;
     return GW_OK;
 }
 
@@ -61,12 +62,12 @@ static enum gw_status begin(struct gw_server *server, uint32_t members)
 static int is_whole(const struct gw_server *server)
 {
     for (uint32_t shard = 0; shard < server->shards; shard++)
-        if (!server->shard_name[shard].incarnation)
+        if (!server->members.shard_name[shard].incarnation)
             return 0;
     for (uint32_t rank = 0; rank < server->ranks; rank++)
         if (!server->session[rank].incarnation)
             return 0;
-    return server->members_total == server->ranks + server->shards;
+    return server->members.total == server->ranks + server->shards;
 }
 
 static void complete(struct gw_server *server)
@@ -76,7 +77,7 @@ static void complete(struct gw_server *server)
                          "the view does not name us, or not every member");
         return;
     }
-    server->has_view = 1;
+    server->members.whole = 1;
     gw_member_set_rank(server->member, server->number);
     if (server->log)
         atomic_store(&server->log->rank, (int)server->number);
@@ -85,16 +86,18 @@ static void complete(struct gw_server *server)
 
 void gw_server_view(struct gw_server *server, const struct gw_view *view)
 {
-    if (!server->has_config || server->has_view ||
-        view->members_first != server->members_seen ||
+    if (!server->has_config || server->members.whole ||
+        view->members_first != server->members.seen ||
         view->members_total > gw_config_members_max(&server->config) ||
-        (server->shard_name && view->members_total != server->members_total)) {
+        (server->members.shard_name &&
+         view->members_total != server->members.total)) {
         gw_server_finish(server, GW_EPROTO,
                          "a view came out of order, or names more members than "
                          "the job has");
         return;
     }
-    if (!server->shard_name && begin(server, view->members_total) != GW_OK) {
+    if (!server->members.shard_name &&
+        begin(server, view->members_total) != GW_OK) {
         gw_server_finish(server, GW_ENOMEM,
                          "no memory for a view of %u members",
                          view->members_total);
@@ -102,8 +105,39 @@ void gw_server_view(struct gw_server *server, const struct gw_view *view)
     }
     for (uint32_t i = 0; i < view->members_n; i++)
         got_member(server, &view->members[i]);
-    server->members_seen += view->members_n;
+    server->members.seen += view->members_n;
     gw_member_set_epoch(server->member, view->epoch);
-    if (server->members_seen == view->members_total)
+    if (server->members.seen == view->members_total)
         complete(server);
+}
+
+int gw_members_are_whole(const struct gw_server *server)
+{
+    return server->members.whole;
+}
+
+int gw_members_shard(const struct gw_server *server,
+                     uint32_t shard,
+                     uint64_t incarnation,
+                     const struct gw_secret **secret_p)
+{
+    const struct gw_shard_name *name = &server->members.shard_name[shard];
+    if (name->incarnation != incarnation || !name->has_secret)
+        return 0;
+    *secret_p = &name->secret;
+    return 1;
+}
+
+enum gw_status gw_members_dial_leader(struct gw_server *server,
+                                      struct gw_error *error)
+{
+    return gw_member_dial(server->member, server->members.leader_address,
+                          GW_ROLE_SERVER, server->members.leader_incarnation, 1,
+                          server, &server->leader_peer, error);
+}
+
+void gw_members_close(struct gw_server *server)
+{
+    free(server->members.shard_name);
+    gw_met_close(&server->members.met);
 }

@@ -377,7 +377,7 @@ static struct session_world *open_follower(const struct decision_lie *lie)
         session_pass_time(world, TURN_US);
         put_all(&world->sender[rank], GW_FRAME_PUSH);
     }
-    assert_false(world->server->finished);
+    assert_false(gw_server_is_over(world->server));
     return world;
 }
 
@@ -390,7 +390,7 @@ static void a_false_shard_0_ends_the_server_in_words(void **state)
         for (uint32_t n = 0; n < 3 && lie->decision[n].kind; n++) {
             struct gw_message message = {.kind = GW_MESSAGE_DECISION,
                                          .decision = lie->decision[n]};
-            assert_false(world->server->finished);
+            assert_false(gw_server_is_over(world->server));
             message.decision.number = n + 1;
             if (!message.decision.policy)
                 message.decision.policy = "";
@@ -430,8 +430,8 @@ static void a_true_shard_0_is_followed(void **state)
                 message.decision.policy = "";
             session_lead(world, &message);
             session_pass_time(world, TURN_US);
-            if (world->server->finished)
-                fail_msg("truth %zu: %s", i, world->server->end_text);
+            if (gw_server_is_over(world->server))
+                fail_msg("truth %zu: %s", i, world->server->end.text);
             assert_int_equal(world->server->decision, n + 1);
         }
         session_close(world);

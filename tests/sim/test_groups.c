@@ -115,7 +115,7 @@ static void ask(void *owner)
     struct gw_policy_word word;
     struct gw_server *server = leading();
     (void)owner;
-    if (!server || server->finished)
+    if (!server || gw_server_is_over(server))
         return;
     assert_int_equal(gw_policy_word_parse(shape->asked, &word, NULL), GW_OK);
     gw_leader_switch(server->leader, &word);

@@ -264,7 +264,7 @@ static void overflow(void *owner)
 {
     const struct gw_server *server = leading();
     (void)owner;
-    if (!server || server->finished || !server->shard)
+    if (!server || gw_server_is_over(server) || !server->shard)
         return;
     struct gw_shard *shard = server->shard;
     for (uint32_t rank = 0; rank < WORKERS; rank++) {
@@ -283,7 +283,7 @@ static void ask(void *owner)
 {
     struct gw_server *server = leading();
     (void)owner;
-    if (!server || server->finished || trial.asks == trial.asked_n)
+    if (!server || gw_server_is_over(server) || trial.asks == trial.asked_n)
         return;
     const struct gw_policy_word *word = &trial.asked[trial.asks++];
     gw_inner_expect(cluster.coordinator, word);

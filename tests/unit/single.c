@@ -87,6 +87,7 @@ void single_open(struct single *single,
     server->shards = 1;
     server->loss_scale = 1;
     server->start.total_steps = total_steps;
+    server->start.resume = "";
     server->clocks = calloc(server->ranks, sizeof *server->clocks);
     server->session = calloc(server->ranks, sizeof *server->session);
     assert_non_null(server->clocks);
@@ -159,7 +160,7 @@ void single_push(struct single *single,
         memcpy(server->shard->landing[rank] + chunk->first, push, bytes);
     }
     gw_session_frame(server, &single->seat[rank].peer, 0, &frame, NULL);
-    assert_false(server->finished);
+    assert_false(gw_server_is_over(server));
 }
 
 void single_want(struct single *single,

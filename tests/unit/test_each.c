@@ -90,7 +90,7 @@ static void push(uint32_t rank, int t, uint32_t n, uint32_t samples)
             (float)(n * gradient(rank, t, i, (double)held[rank][i]));
     gw_shard_hold(one.server.shard, rank, 0, samples, samples == 0);
     gw_commit_of(&one.server)->reduce(&one.server, 0);
-    assert_false(one.server.finished);
+    assert_false(gw_server_is_over(&one.server));
     give(rank);
 }
 
@@ -291,7 +291,7 @@ static void workers_meet_the_centre(const char *name, float momentum)
                    sizeof held[rank]);
             gw_shard_hold(one.server.shard, rank, 0, 5, 0);
             gw_commit_of(&one.server)->reduce(&one.server, 0);
-            assert_false(one.server.finished);
+            assert_false(gw_server_is_over(&one.server));
             /* what comes twice lands in the same place, and changes nothing */
             memset(one.server.shard->landing[rank], 0xff, sizeof held[rank]);
             give(rank);
