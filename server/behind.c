@@ -1,15 +1,15 @@
 /*
  * Members that do not keep up with the decisions of steps. Most cannot be
  * behind, since no step goes on without them. A worker that is left out
- * (backup) can, for as long as it may be silent, and at thousands of steps a
- * second: what it misses is one message then, for all that it needs of them is
- * the last. The coordinator can be behind in any job, and is not told what it
- * does not act on.
+ * (backup) can, for as long as it may be silent, at thousands of steps a
+ * second: it is told once of all that it missed, since only the last of them
+ * matters to it. The coordinator can be behind in any job, and is not told of
+ * decisions on which it does not act.
  *
- *   decision --> has it taken what it was told? --> told
+ *   decision --> has the member taken earlier ones? --> told
  *                     | no
- *                  one of a step: added to what it is behind
- *                  another one: what it is behind, then that one
+ *                  one of a step: added to those that the member missed
+ *                  another one: those that it missed, then that one
  */
 #include "config.h"
 

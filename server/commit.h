@@ -1,10 +1,10 @@
 /*
- * Commits: how the pushes that a chunk holds become its next version. A table,
- * of which a regime names its entry.
+ * Commits: how the pushes that a chunk holds become its next version. The
+ * regime names its entry of the table.
  *
  *   streaming  each chunk by itself, once all pushes of its clock are held
  *   whole      all chunks of all shards or none, after a vote
- *   quorum     whole, of the ranks whose pushes came first
+ *   quorum     whole, of the ranks that pushed first
  *   per push   each push by itself, as it comes
  *
  * Each goes through the same stages:
@@ -74,7 +74,7 @@ struct gw_commit_ops {
     void (*quiesce)(struct gw_server *server);
     /* The version of a cut that was decided as `version`. */
     uint64_t (*cut)(const struct gw_server *server, uint64_t version);
-    /* What is wrong with a cut at a version, a switch at a clock; NULL. */
+    /* A fault of a cut at a version, of a switch at a clock; NULL: none. */
     const char *(*cut_fault)(const struct gw_server *server, uint64_t version);
     const char *(*switch_fault)(const struct gw_server *server, uint64_t clock);
 };
@@ -90,8 +90,8 @@ const struct gw_commit_ops *gw_commit_of(const struct gw_server *server);
 /* The pushes that are held of a chunk are to be reduced, and are not yet. */
 int gw_commit_is_due(const struct gw_server *server, uint32_t chunk);
 
-/* The stages, one after the other. `rank`: whose push it is, GW_RANK_NONE where
-   it is all of a clock. */
+/* The stages, one after the other. `rank` has pushed; GW_RANK_NONE: all
+   ranks of a clock have. */
 void gw_commit_reduced(struct gw_server *server, uint32_t rank, uint32_t chunk);
 void gw_commit_applied(struct gw_server *server, uint32_t rank, uint32_t chunk);
 
@@ -153,7 +153,7 @@ void gw_quorum_decided(struct gw_server *server,
                        const struct gw_decision *decision);
 /* Forgets the last decision: another regime begins. */
 void gw_quorum_begin(struct gw_server *server);
-/* Shard 0 has taken what it was told: it is told more. */
+/* Shard 0 acknowledged earlier arrivals: later ones follow. */
 void gw_quorum_taken(struct gw_peer *leader);
 
 #endif

@@ -8,12 +8,12 @@
  * there, so none is ever saved; all chunks have had the same pushes then, so
  * all do the same. For that, pushes without samples belong to no group.
  *
- * Under downpour a push is the way that a worker has gone in T steps, which the
- * outer optimizer takes for a gradient.
+ * Under downpour a push is the sum of a worker's last T steps, which the outer
+ * optimizer takes for a gradient.
  *
  * Under easgd a push is a worker's own weights after T steps. They and the
- * centre, which the servers keep, approach each other, and the answer is what
- * became of the worker's, not the centre.
+ * centre, which the servers keep, approach each other. The answer is the
+ * worker's weights after that, not the centre.
  */
 #include "config.h"
 
@@ -84,7 +84,7 @@ static enum gw_status update_delayed(struct gw_server *server,
                                    &update);
 }
 
-/* What a push does to its chunk. */
+/* Applies a push to its chunk. */
 static enum gw_status
 take_in(struct gw_server *server, uint32_t rank, uint32_t index)
 {

@@ -1,12 +1,13 @@
 /*
- * Backup workers (backup:B): of W ranks, the W - B whose pushes of a clock are
- * first whole at all shards make its step; the pushes of the others are late.
+ * Backup workers (backup:B): of W ranks, the first W - B with all pushes of a
+ * clock at all shards make its step; the pushes of the others are late.
  *
  *   all chunks of a rank held --> arrived --> shard 0: enough? --> count: drop
- *   what others sent --> reduce each chunk that has all of those --> vote ..
+ *   pushes of the others --> reduce each chunk that has all pushes --> vote ..
  *
- * A link that breaks takes pushes away which were said to have arrived. They
- * come again, whole, since their rank has no newer weights: the step waits.
+ * A link that breaks takes pushes away that were said to have arrived. They
+ * come again, all of them, since their rank has no newer weights: the step
+ * waits.
  */
 #include "config.h"
 
@@ -57,7 +58,8 @@ static int awaits(const struct gw_server *server, uint32_t rank, uint32_t index)
 
 /* ---- arrivals ---- */
 
-/* Messages to shard 0, before those that follow are one. */
+/* Unacknowledged messages to shard 0: further arrivals are gathered into
+   one. */
 #define ARRIVED_MOST 16
 
 /* A link that broke may make it whole twice. */
@@ -133,8 +135,7 @@ static int makes_sense(const struct gw_server *server,
     return 1;
 }
 
-/* What the rank has sent of this clock is late, what waits for decisions too.
- */
+/* The pushes of a rank for this clock are late, deferred ones too. */
 static void drop_pushes(struct gw_server *server, uint32_t rank)
 {
     for (uint32_t i = 0; i < server->shard->chunks; i++) {

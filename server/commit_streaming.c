@@ -1,5 +1,5 @@
-/* Streaming commits: a chunk is updated as soon as all pushes of its clock are
-   held, whatever other chunks and shards do. */
+/* Streaming commits: a chunk is updated as soon as all pushes of its clock
+   are held, independently of other chunks and shards. */
 #include "config.h"
 
 #include "server/commit.h"

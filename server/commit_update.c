@@ -1,5 +1,5 @@
-/* The effect of pushes on a chunk: by how much they move it, and whom to
-   blame where they have made no number of it. */
+/* The size of an update, and the worker that is named if the sum is not
+   finite. */
 #include "config.h"
 
 #include "server/commit.h"
@@ -17,7 +17,7 @@ void gw_commit_fill_update(const struct gw_server *server,
 {
     const struct gw_config *config = &server->config;
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    /* where nobody had a sample the sum is zero, and must stay zero */
+    /* no samples: the sum is zero, and must stay zero */
     double scale =
         samples > 0 ? clip / ((double)samples * server->loss_scale) : 0;
     *update = (struct gw_update){
@@ -34,7 +34,7 @@ void gw_commit_fill_update(const struct gw_server *server,
         .trust_ratio = 1,
     };
     if (server->regime.outer) {
-        /* of what workers' own steps came to: the outer optimizer */
+        /* pushes are sums of workers' own steps: the outer optimizer */
         update->lr = server->regime.terms.outer_lr;
         update->momentum = config->policy.outer_momentum;
         update->weight_decay = 0;

@@ -1,6 +1,6 @@
 /*
- * train.split = speed, at a shard: what members tell shard 0 of how steps are
- * to be divided. What comes of it is decided in decision_split.c.
+ * train.split = speed, at a shard: words of members for the leader, which
+ * divides steps by them (policy/decision_split.c).
  */
 #include "config.h"
 

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-/* It wants weights for the clock that is its next one here. A want for a later
-   one has only overtaken the push. */
+/* The rank wants weights for the clock that is its next one here. A want for
+   a later one has only overtaken the push. */
 int gw_drain_is_blocked(const struct gw_server *server, uint32_t rank)
 {
     for (uint32_t i = 0; i < server->shard->chunks; i++) {
@@ -34,9 +34,9 @@ int gw_drain_stands_still(const struct gw_server *server)
     return server->drain.number && !is_answering(server);
 }
 
-/* It is said again with every push and want that comes; each time it is as long
-   as there are ranks, and only the last counts. So many may be on their way,
-   more than are acknowledged at once. */
+/* Ranks that stand still are told again with every push and want that comes;
+   each message is as long as there are ranks, and only the last counts. So
+   many may be on their way, more than are acknowledged at once. */
 #define SETTLED_MOST    16
 #define SETTLE_LATER_US 1000
 
@@ -45,7 +45,7 @@ static void on_settle_timer(struct gw_timer *timer)
     gw_drain_changed(timer->owner);
 }
 
-/* Shard 0 does not keep up: what there is to say then is said later. */
+/* Shard 0 does not keep up: a timer says it later. */
 static int settles_later(struct gw_server *server)
 {
     if (server->leader || gw_peer_untaken(server->leader_peer) < SETTLED_MOST)
@@ -65,7 +65,7 @@ static void settle(struct gw_server *server)
     if (server->shard->chunks == 0)
         return; /* nothing is pushed here */
     if (is_answering(server))
-        return; /* what is on its way must not change */
+        return; /* an answer on its way must not change */
     if (settles_later(server))
         return;
     for (uint32_t rank = 0; rank < server->ranks; rank++) {

@@ -1,14 +1,14 @@
 /*
  * Drains: all ranks come to stand still, for a checkpoint, an evaluation, a
- * switch of policy or the end. Only where ranks are at different clocks, since
- * each push makes a version.
+ * switch of policy or the end. Commits per push alone need them, since their
+ * ranks are at different clocks.
  *
- *   drain --> wants are kept open --> ranks finish their clock, push it whole,
+ *   drain --> wants are kept open --> ranks finish their clock, push all of it,
  *   wait --> every shard says where each rank stands (settled) --> the cause of
  *   the drain is decided, with the ranks' clocks --> resume: wants are answered
  *   again
  *
- * A rank whose want is kept open by any shard pushes nothing more. So when all
+ * A rank with a want that any shard keeps open pushes nothing more. So when all
  * shards name the same clock of the rank, nothing of it is on its way.
  *
  * The struct is private to drain.c.
@@ -24,10 +24,10 @@
 struct gw_server;
 
 struct gw_drain {
-    uint64_t number;   /* of the decision, 0: no drain goes on */
+    uint64_t number;   /* the decision's, 0: no drain goes on */
     uint64_t voided;   /* wants of before this decision are void, 0: none */
     uint64_t *clocks;  /* [ranks] where each stands */
-    uint32_t *blocked; /* [ranks] those that wait for weights */
+    uint32_t *blocked; /* [ranks] they wait for weights */
     struct gw_timer later;
 };
 

@@ -1,8 +1,8 @@
 /*
- * The stream of decisions at a shard. Shard 0 leads: what its leader emits goes
- * to every worker, every shard and the coordinator, and is followed here like
- * everywhere. The other shards send their votes to shard 0 and follow what
- * comes back, in order.
+ * The stream of decisions at a shard. Shard 0 leads: its leader's decisions go
+ * to every worker, every shard and the coordinator, and are followed here like
+ * everywhere. The other shards send their votes to shard 0 (vote.c) and follow
+ * its decisions in order.
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /*
- * What is wrong with a decision of shard 0, from where this shard stands.
- * Shard 0 is a member like others: what it says out of turn ends this shard
- * with a line, before anything is done that cannot be taken back. Votes, and
- * who counts in a step, are looked at where they are followed (commit_whole.c,
+ * Faults of a decision of shard 0, from where this shard stands. Shard 0 is a
+ * member like others: a decision out of turn ends this shard with a line,
+ * before anything is done that cannot be taken back. Decisions of steps and
+ * quorums are checked where they are followed (commit_whole.c,
  * commit_quorum.c).
  */
 #include "config.h"

@@ -1,4 +1,4 @@
-/* Tells the transports where answers come from, and what pushes land in: see
+/* Registers the memory of answers and pushes with the transports: see
    gw_member_lend. */
 #include "config.h"
 
@@ -12,7 +12,7 @@ static void each_rank(struct gw_server *server,
         call(server, arrays[rank]);
 }
 
-/* Those that come and go with the policy. */
+/* Arrays that come and go with the policy. */
 static void each_copy(struct gw_server *server,
                       void (*call)(struct gw_server *server, float *array))
 {

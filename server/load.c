@@ -1,12 +1,12 @@
 /*
- * A checkpoint's weights and state back into a shard, whatever the number of
- * shards that wrote it: chunks are the same for any number, so each tensor of a
- * chunk is found whole in one of the files.
+ * A checkpoint's weights and state back into a shard, for any number of shards
+ * that wrote it: chunks do not depend on that number, so each tensor of a chunk
+ * is found whole in one of the files.
  *
  *   manifest --> for each file: header --> the tensors that are ours
  *
  * One read after the other, each on another thread, or through the coordinator
- * where this process does not see the directory.
+ * if this process does not see the directory.
  */
 #include "config.h"
 
@@ -28,12 +28,13 @@ struct gw_load {
     struct gw_server *server;
     void (*loaded)(struct gw_server *server);
     struct gw_remote *remote; /* NULL: the directory is seen from here */
-    uint8_t *found;           /* [arrays][chunks] what has been found */
+    uint8_t *found;           /* [arrays][chunks] the tensor was found */
     struct gw_manifest manifest;
-    uint32_t arrays; /* weights, states, and what is kept for each rank; of a
-                        checkpoint that has only weights, 1 */
-    uint32_t anew; /* of them, from the first state on: of another optimizer */
-    size_t file;   /* of the manifest */
+    uint32_t arrays; /* weights, states, arrays of each rank; a checkpoint of
+                        weights alone: 1 */
+    uint32_t anew;   /* so many, from the first state on, begin afresh: another
+                        optimizer */
+    size_t file;     /* of the manifest */
     uint8_t prefix[GW_SAFETENSORS_PREFIX_BYTES];
     uint8_t *text; /* manifest or header */
     size_t text_bytes;
@@ -41,7 +42,7 @@ struct gw_load {
     size_t tensor; /* the next to look at: array * chunks + chunk */
 
     /* the read that is going on */
-    struct gw_disk dir; /* that it is read from, unless through others */
+    struct gw_disk dir; /* read from here, unless `remote` */
     char name[GW_FILE_NAME_MAX];
     uint64_t offset, file_bytes;
     void *to;
@@ -159,8 +160,8 @@ static int is_anew(const struct gw_load *load, uint32_t array)
     return array > 0 && array <= load->anew;
 }
 
-/* The first chunk whose tensor of this array is not there; *found_p: how many
-   are. */
+/* The first chunk without a tensor of this array; *found_p: how many chunks
+   have one. */
 static uint32_t
 first_missing(const struct gw_load *load, uint32_t array, uint32_t *found_p)
 {
@@ -175,10 +176,8 @@ first_missing(const struct gw_load *load, uint32_t array, uint32_t *found_p)
     return missing;
 }
 
-/*
- * All must be there but what is kept for a rank: another policy, or a job that
- * had not got the rank, kept nothing for it, and it begins anew.
- */
+/* All must be there but arrays of a rank: under another policy, or in a job
+   without that rank, nothing was kept for it, and it begins afresh. */
 static void complete(struct gw_load *load)
 {
     struct gw_server *server = load->server;

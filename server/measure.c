@@ -1,7 +1,7 @@
 /*
- * Numbers of members that results are divided by, multiplied by or chosen by. A
- * shard knows the job, so it knows what they can be: a worker that says others
- * has a fault, and one of them would spoil the model without a word.
+ * Numbers by which results are divided, multiplied or chosen. A shard knows the
+ * job, so it knows their bounds: a worker that exceeds them has a fault, and
+ * would spoil the model without a word.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@ uint64_t gw_measure_push_max(const struct gw_server *server)
                                                    server->ranks));
 }
 
-/* Those that count for a chunk's next version, or will. */
+/* Samples that count for a chunk's next version, or will. */
 static uint64_t samples_here(const struct gw_server *server, uint32_t index)
 {
     uint64_t sum = server->shard->chunk[index].samples;
@@ -69,8 +69,8 @@ int gw_measure_push(const struct gw_server *server,
     return 0;
 }
 
-/* A loss may be what no number is, where the model is; it is never below 0. A
-   rank has its part of the test set, and all of it. */
+/* A loss may be infinite or NaN, if the model is; it is never below 0. A
+   rank scores its part of the test set, all of it. */
 int gw_measure_score(const struct gw_server *server,
                      uint32_t rank,
                      const struct gw_score *score,

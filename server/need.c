@@ -5,13 +5,12 @@
 #include "server/server_state.h"
 #include "transport/link/memory.h"
 
-/* What is mostly seen of a shard, a coordinator and of each peer over TCP; the
+/* Typical memory of a shard, a coordinator and each peer over TCP; the
    manual's bounds are higher. */
 #define SHARD_MESSAGES       ((uint64_t)1200 << 10)
 #define COORDINATOR_MESSAGES ((uint64_t)700 << 10)
 #define PEER_MESSAGES        ((uint64_t)32 << 10)
-/* Of a link in shared memory: its entries, and what its ring is mostly used of.
- */
+/* A link in shared memory: its entries, and the usual use of its ring. */
 #define NEAR_LINK_MESSAGES ((uint64_t)200 << 10)
 
 static void keep_most(uint64_t *most, uint64_t bytes)
@@ -61,8 +60,8 @@ static uint64_t table_bytes(const struct gw_config *config,
            ranks * sizeof(struct gw_session) + gw_map_bytes(map);
 }
 
-/* Of a worker's arena that a shard writes or reads: the chunks of others in the
-   same huge page count with its own. */
+/* The part of a worker's arena that a shard writes or reads: the chunks of
+   others in the same huge page count with its own. */
 static uint64_t
 seen_as(const struct gw_map *map, uint32_t number, enum gw_encoding encoding)
 {
@@ -75,9 +74,9 @@ seen_as(const struct gw_map *map, uint32_t number, enum gw_encoding encoding)
     return seen > own ? seen : own;
 }
 
-/* Of a near worker's arenas, if that is what is seen of one as fp32 and of one
-   in the job's encoding: weights, those with which the job ends raw in any
-   case; and gradients, where they are shown. */
+/* The parts of a near worker's arenas: weights in the job's encoding, or raw
+   if that is more, since a job ends with raw ones; and gradients, if the
+   worker shows them. */
 static uint64_t seen_of_all(const struct gw_config *config,
                             const struct gw_policy_plan *plan,
                             uint64_t raw,

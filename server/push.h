@@ -56,8 +56,8 @@ int gw_push_land(struct gw_server *server,
 /* The push in a slot is held from now on. Returns the time. */
 uint64_t gw_push_hold(struct gw_server *server, uint32_t rank, uint32_t chunk);
 
-/* From *rank_p on, the next rank whose deferred push of a chunk counts by now.
-   0: none. */
+/* The next rank from *rank_p on with a deferred push of a chunk that counts
+   by now. 0: none. */
 int gw_push_next_deferred(struct gw_server *server,
                           uint32_t chunk,
                           uint32_t *rank_p);

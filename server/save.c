@@ -48,7 +48,7 @@ struct gw_save {
     uint32_t waiting_n;
     uint8_t *saved; /* [chunks] */
     uint32_t saved_n;
-    uint32_t arrays; /* weights, and what gw_shard_saved counts */
+    uint32_t arrays; /* weights, and those that gw_shard_saved counts */
     char (*names)[GW_SAVED_NAME_MAX]; /* [arrays - 1], of all but weights */
     const char **name;                /* to them */
     uint64_t *place;      /* [chunks] in an array of the file's data */
@@ -102,7 +102,7 @@ static void maybe_write(struct gw_save *save)
     gw_loop_work(save->server->loop, &save->work);
 }
 
-/* Copies what is idle, as much in a turn as it has time for. */
+/* Copies idle chunks, as many in a turn as it has time for. */
 static void copy_idle(struct gw_task *task)
 {
     struct gw_save *save = task->owner;
@@ -131,7 +131,7 @@ static void drop_snapshot(struct gw_save *save)
     save->name = NULL;
 }
 
-/* Which arrays there are depends on the policy. */
+/* The arrays depend on the policy. */
 static int lay_out(struct gw_save *save)
 {
     const struct gw_shard *shard = save->server->shard;
@@ -209,8 +209,8 @@ void gw_save_reached(struct gw_server *server, uint32_t index)
 
 /* ---- writing ---- */
 
-/* Whether the coordinator's directory is seen from here. Once it was, another
-   one that takes its place is not looked at. */
+/* The coordinator's directory is seen from here. Once it was, another one
+   that takes its place is not looked at. */
 static int sees(struct gw_save *save)
 {
     struct gw_server *server = save->server;

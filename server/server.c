@@ -1,7 +1,7 @@
 /*
  * The life of a server thread.
  *
- *   dial the coordinator, JOIN > WELCOME (the job) > VIEW (who is who) >
+ *   dial the coordinator, JOIN > WELCOME (the job) > VIEW (the members) >
  *   DECLARE (the keys) > START > pages >
  *   [load a checkpoint] > READY > run > END > BYE
  */

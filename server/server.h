@@ -2,8 +2,8 @@
  * A server thread: one shard, its loop, its links. A process with several
  * threads runs several of these side by side; nothing is shared between them.
  *
- * A state machine: opened, it joins the coordinator and does what the job asks
- * for until the job ends. Everything happens on the loop's thread.
+ * A state machine: opened, it joins the coordinator and obeys it until the job
+ * ends. Everything happens on the loop's thread.
  */
 #ifndef GW_SERVER_SERVER_H
 #define GW_SERVER_SERVER_H
@@ -29,7 +29,7 @@ struct gw_server_options {
     const char *control_interface;  /* to dial the coordinator from, "" or NULL
                                        for the default */
     const char *coordinator;        /* address to join */
-    const struct gw_secret *secret; /* of the job; NULL: it has none */
+    const struct gw_secret *secret; /* the job's; NULL: it has none */
     const char *listen;             /* address to listen on, port 0 for any */
     const char *advertise; /* host that others dial, or "" for `listen`'s */
     const char *host;      /* name of this host, for people */

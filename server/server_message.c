@@ -1,4 +1,4 @@
-/* Control messages of a server: what each kind does, and who may send it. */
+/* Control messages of a server: senders and handlers. */
 #include "config.h"
 
 #include "proto/dispatch.h"
@@ -22,7 +22,7 @@ got_welcome(void *owner, struct gw_peer *peer, const struct gw_message *message)
         gw_server_finish(server, GW_EPROTO, "a welcome came twice");
         return;
     }
-    gw_config_default(&server->config); /* for what the job does not say */
+    gw_config_default(&server->config); /* for keys that the job does not set */
     enum gw_status status =
         gw_config_parse(&server->config, "job", welcome->job, &error);
     if (status == GW_OK)

@@ -1,5 +1,5 @@
 /*
- * Inside a server thread: what its files share.
+ * Inside a server thread: the state that its files share.
  *
  *   server.c          a server's life, and its links
  *   server_message.c  control messages
@@ -15,7 +15,7 @@
  *   shown.c           pushes that are read where their workers have them
  *   due.c             chunks that are looked at again
  *   commit.c          the table of commits, and their stages
- *   commit_*.c        its entries; commit_update.c is of all of them
+ *   commit_*.c        its entries; commit_update.c serves all of them
  *   drain.c           all ranks come to stand still
  *   switch.c          from one policy to the next
  *   follow.c          the stream of decisions
@@ -24,7 +24,7 @@
  *   behind.c          decisions for members that do not keep up
  *   divide.c          speed: how steps are divided
  *   tell.c            counters, faults of others, the end
- *   stall.c           ranks that are waited for, when nothing moves
+ *   stall.c           members that a stuck shard waits for
  *   save.c            cuts and checkpoint files
  *   load.c            a checkpoint's weights back into the shard
  *   lend.c            memory of answers and pushes, for the transports
@@ -45,7 +45,7 @@
 #include "transport/member/member.h"
 #include "transport/link/settle.h"
 
-/* What the next sums of a group's member are made of, a row for each chunk of
+/* The parts of the next sums of a group's member, a row for each chunk of
    the shard. */
 struct gw_parts {
     uint64_t *clock;      /* [chunks] + 1; 0: nothing is known */
@@ -60,10 +60,10 @@ struct gw_behind {
     uint64_t counts, late; /* + 1, the last clock in which it does, or not */
 };
 
-/* What this shard knows of a worker. */
+/* A worker, as this shard knows it. */
 struct gw_session {
     struct gw_behind behind; /* shard 0: that it has not been told */
-    struct gw_group group;   /* whose sums it is one of */
+    struct gw_group group;   /* its sums are pushed together */
     struct gw_parts parts;   /* none where it is by itself */
     struct gw_peer *peer;    /* NULL while it is not connected */
     uint64_t incarnation;    /* that the view names */
@@ -74,8 +74,8 @@ struct gw_session {
     uint32_t seeds;     /* window: rank 0's first weights */
     uint32_t gradients; /* window of its own, that it shows, as it said last */
     uint64_t clock;     /* each push: the next one, of all chunks here */
-    uint32_t pushed; /* chunks of it that are in; backup: that are held, until
-                        it is decided who counts */
+    uint32_t pushed;    /* its chunks that are in; quorum: held, until it is
+                           decided which ranks count */
 };
 
 /* A regime that is decided, and the clock from which it holds. */
@@ -94,7 +94,7 @@ struct gw_switches {
     uint64_t renumbered; /* the decision that numbered clocks anew; 0: none */
 };
 
-/* Private to commit_quorum.c: the ranks whose pushes make a step. */
+/* Private to commit_quorum.c: the ranks that make a step. */
 struct gw_quorum {
     uint64_t decided;   /* clock + 1 of the last decision, */
     uint8_t *counts;    /* [ranks] and what it was */
@@ -168,7 +168,7 @@ struct gw_startup {
     struct gw_key *keys;
     uint32_t keys_seen, keys_total;
     char resume[GW_PATH_BYTES], dir[GW_PATH_BYTES], token[GW_STRING_MAX];
-    struct gw_settling pages; /* of the shard's arrays, before it is ready */
+    struct gw_settling pages; /* the shard's arrays, before it is ready */
     struct gw_memory *memory; /* all of them, until then */
 };
 
@@ -270,9 +270,8 @@ void gw_server_end_close(struct gw_server *server);
 
 /* Its counters, every second at most. */
 void gw_server_report(struct gw_server *server);
-/* A cause that stops others is to be seen where they are missed: the
-   coordinator says whom this shard dials in vain. Of struct gw_member_handler.
- */
+/* Tells the coordinator, and through it the waiting members, about a peer
+   that this shard dials in vain. A call of struct gw_member_handler. */
 void gw_server_tell_stuck(struct gw_server *server,
                           const struct gw_peer *peer,
                           const char *text);
@@ -319,10 +318,10 @@ gw_session_view(const struct gw_server *server, uint32_t rank, uint32_t chunk);
 void gw_session_answer(struct gw_server *server, uint32_t chunk);
 
 /*
- * shown.c: where a chunk lies in an arena that a worker shows, until others
- * have their turn; or NULL, and what came by that link is taken back. The same
- * for all held pushes of a chunk, before they are summed: 0, and it has fewer
- * of them.
+ * shown.c: a chunk's place in an arena that a worker shows, valid until the
+ * loop goes on; NULL: its link was cut, and the pushes that came by the link
+ * are taken back. The other does so for all held pushes of a chunk, before they
+ * are summed; 0: some were taken back.
  */
 const float *gw_shown_find(const struct gw_server *server,
                            struct gw_peer *peer,
@@ -348,11 +347,11 @@ const struct gw_part *gw_sum_of(const struct gw_server *server,
                                 const struct gw_push *push);
 
 /*
- * measure.c: numbers that results are divided and multiplied by, or chosen by.
- * Samples of a rank's push, at most; and whether the parts of a push of a chunk
- * (its local index) may have those that they say, beside what is there, counted
- * or not yet: else 0, with a reason. The same of what a rank says of the test
- * set.
+ * measure.c: bounds of numbers by which results are divided, multiplied or
+ * chosen. Samples of a rank's push, at most. The parts of a push of a chunk
+ * (its local index) are within bounds, together with those that are held or
+ * deferred there: 0, with a reason, if they are not. The same for a rank's
+ * score of the test set.
  */
 uint64_t gw_measure_push_max(const struct gw_server *server);
 int gw_measure_push(const struct gw_server *server,
@@ -389,14 +388,13 @@ int gw_switch_forbids(const struct gw_server *server, uint64_t clock);
 /* Clocks were numbered anew after this decision; by this decision. */
 int gw_switch_renumbered(const struct gw_server *server, uint64_t decision);
 int gw_switch_renumbers(const struct gw_server *server, uint64_t decision);
-/* Whether the cut of this name, at a version, waits until the next policy has
-   begun. */
+/* The cut of this name, at a version, waits until the next policy has begun. */
 int gw_switch_delays_cut(struct gw_server *server,
                          uint64_t clock,
                          uint64_t version);
 
-/* behind.c: shard 0 tells a member of a decision, or of several as one where it
-   does not take what it is told; `taken` goes on with that. */
+/* behind.c: shard 0 tells a member of a decision, or of several as one if
+   the member does not keep up; `taken` goes on with them. */
 void gw_behind_tell(struct gw_server *server,
                     struct gw_peer *peer,
                     const struct gw_decision *decision);
@@ -423,8 +421,8 @@ void gw_vote_settled(struct gw_server *server,
                      struct gw_peer *peer,
                      const struct gw_settled *settled);
 
-/* follow_fault.c: what is wrong with the decision, in words, from where this
-   shard stands; NULL: nothing. */
+/* follow_fault.c: the fault of a decision, in words, from where this shard
+   stands; NULL: none. */
 const char *gw_follow_fault(const struct gw_server *server,
                             const struct gw_decision *decision);
 
@@ -454,7 +452,7 @@ void gw_stall_watch(struct gw_server *server);
 void gw_stall_stop(struct gw_server *server);
 /* A push counts, so the shard gets further. */
 void gw_stall_moved(struct gw_server *server, uint64_t now);
-/* Nothing is heard of the coordinator any more: ends with who was away. */
+/* Nothing is heard of the coordinator any more: ends the job here. */
 void gw_server_lost_coordinator(struct gw_server *server);
 
 /* save.c */
@@ -469,7 +467,8 @@ void gw_save_reached(struct gw_server *server, uint32_t chunk);
 /* view.c */
 void gw_server_view(struct gw_server *server, const struct gw_view *view);
 int gw_members_are_whole(const struct gw_server *server);
-/* 0: the view names no such shard with a secret. */
+/* 0: the view has no shard of that number and incarnation, or no secret for
+   it. */
 int gw_members_shard(const struct gw_server *server,
                      uint32_t shard,
                      uint64_t incarnation,
@@ -497,8 +496,9 @@ enum gw_status gw_load_begin(struct gw_server *server,
                              struct gw_error *error);
 void gw_load_close(struct gw_server *server);
 
-/* lend.c: of the arrays that answers are sent from, as they are now. What
-   gw_shard_keep may drop is taken back before: no answer is on its way then. */
+/* lend.c: registers the arrays of answers, as they are now. Copies are
+   deregistered before gw_shard_keep may drop them: no answer is on its way
+   then. */
 void gw_lend_arrays(struct gw_server *server);
 void gw_take_copies_back(struct gw_server *server);
 

@@ -1,36 +1,79 @@
 /*
- * The path of a push through a server, to be read downward.
+ * The path of a push through a server, to be read downward: each function below
+ * is one step, and is called by the one above it.
  *
  *   frame --> judge --> take --> hold --> commit --> answer
  *               |         |        |
  *           duplicate  deferred   due
  *            or late
  *
- *   judge    the policy says whether the chunk's clock has room for the push
+ *   judge    the policy compares the push's clock with the chunk's
  *   take     the push fills the slot of its rank; a sum fills those of all its
  *            ranks (sum.c)
  *   hold     the push counts for the clock
- *   commit   the pushes that are held make the next version: commit.h
- *   answer   wants for that version are answered: session_answer.c
+ *   commit   all pushes that are held make the next version (commit.h)
+ *   answer   wants for that version are answered (session_answer.c)
  *
- * The bytes have come before the frame is seen here: they lie in the landing
- * slot of the rank, or where the worker shows them (shown.c), and stay there
- * until the commit has read them. Nothing is copied on this path.
+ * Entry. The member hands frames to server.c, and session_frame.c picks pushes
+ * among them: PUSH with bytes that were sent, SHOWN with bytes that a worker
+ * shows. A push of several ranks follows its PARTS frame on the same link.
  *
- * States of a slot, which is one rank's place in one chunk:
+ * Bytes. They arrive before the frame does: in the landing slot of the rank, or
+ * in memory that the worker shows (shown.c). They stay there until the commit
+ * has read them, so nothing is copied on this path, and nothing is allocated.
+ * The rank does not write to them meanwhile: it has no newer weights.
  *
- *               push                push
- *   free ------------------> held <------- deferred <------- free
- *    ^    decision is known    |    decision comes   decision is not known
- *    |                         |
- *    +-------------------------+
- *     the version is made, or the link broke: the push comes again
+ * Judging. A chunk has room for one push of each rank: of the clock that is its
+ * version or, if ranks may be at different clocks, of the rank's next clock.
+ * policy/policy.c says which, from gw_session_view.
+ *
+ *   push of an earlier clock                  duplicate
+ *   push of this clock                        hold
+ *   push of this clock, while one is held     duplicate
+ *   push of this clock, decided without it    late
+ *   push of a later clock                     violation
+ *
+ * Every duplicate is caused by a link that broke and came back: the worker
+ * sends again the pushes for which it has not seen newer weights. It changes
+ * nothing but a counter. A late push is one that its clock goes on without,
+ * since other ranks were faster; its rank takes the new weights and goes on
+ * with them. A violation is sent by no member that follows the protocol, and is
+ * rejected with a line that says why.
+ *
+ * Trust. No number of a frame is used before it is checked: gw_push_read checks
+ * its chunk, window and length, gw_push_parts its ranks and their samples,
+ * which results are divided by. Values that are not finite are found by the
+ * commit.
+ *
+ * Sums. The owner's slot has the bytes; the slots of the other ranks of the sum
+ * have their samples and no bytes. From here on each counts like any push, so
+ * no later step knows about sums.
+ *
+ * States of a slot, one rank's place in one chunk:
+ *
+ *                 push
+ *        +-----------------> held -----------+
+ *        |                     ^             |  the version is made,
+ *      free                    | decision    |  or the link broke and the
+ *        |        push         |             |  push comes again
+ *        +---------------> deferred          |
+ *        ^                                   |
+ *        +-----------------------------------+
  *
  * A push is deferred if its sender knew a decision that has not come to this
- * shard: the decision may say that the push does not count. A chunk is due if
- * the turn is over before its commit, or if a decision has let deferred pushes
- * count: the loop then looks at it in a later turn, in the order in which
- * chunks became due.
+ * shard: by that decision the push may not count. So all shards act at the same
+ * clock, however slow one of them is.
+ *
+ * Turns. The loop gives a turn some time, for frames, sums and answers together
+ * (docs/design.md), so that peers hear of this process. A chunk that is
+ * complete when the turn is over becomes due: gw_session_look goes on with it
+ * in a later turn, in the order in which chunks became due. So does a chunk
+ * with deferred pushes when decisions come.
+ *
+ * Broken links. session_open.c takes back pushes that came over the link and
+ * are held, but not reduced: the worker sends them again, whole.
+ *
+ * All of it runs on the thread of the shard, which shares nothing with others.
  */
 #include "config.h"
 
@@ -39,10 +82,11 @@
 
 static const char *judge(struct gw_server *server, struct gw_push *push);
 static const char *take(struct gw_server *server, struct gw_push *push);
-static void hold(struct gw_server *server, uint32_t rank, uint32_t index);
-static void commit(struct gw_server *server, uint32_t index);
+static void hold(struct gw_server *server, uint32_t rank, uint32_t chunk);
+static void commit(struct gw_server *server, uint32_t chunk);
 
-/* A worker pushes a chunk. A push that no member sends closes its link. */
+/* Step 1: a worker pushes a chunk. A push that no member sends is rejected,
+   which closes its link. */
 void gw_session_push(struct gw_server *server,
                      struct gw_peer *peer,
                      unsigned link,
@@ -57,9 +101,8 @@ void gw_session_push(struct gw_server *server,
 }
 
 /*
- * A duplicate comes where a link broke after its push was in: it changes
- * nothing. A late push is one that its clock goes on without. Returns why no
- * member sends the push, or NULL.
+ * Step 2: the policy's verdict. Returns the reason for which no member sends
+ * the push, or NULL.
  */
 static const char *judge(struct gw_server *server, struct gw_push *push)
 {
@@ -77,8 +120,11 @@ static const char *judge(struct gw_server *server, struct gw_push *push)
     }
 }
 
-/* Each part of a sum counts as a push of its rank; a push that is no sum is one
-   part. Deferred parts go on in gw_session_look. */
+/*
+ * Step 3: each part of a sum counts as a push of its rank; any other push has
+ * one part. A part that is deferred goes on in gw_session_look. Returns the
+ * reason for which no member sends the push, or NULL.
+ */
 static const char *take(struct gw_server *server, struct gw_push *push)
 {
     const char *fault = gw_push_parts(server, push);
@@ -88,39 +134,43 @@ static const char *take(struct gw_server *server, struct gw_push *push)
     return fault;
 }
 
-/* The last push of a chunk commits it, unless the turn is over: then the loop
-   hears of its peers first. */
-static void hold(struct gw_server *server, uint32_t rank, uint32_t index)
+/*
+ * Step 4: the push counts for its clock. The last one that a chunk waits for
+ * commits it, unless the turn is over: then the chunk is due, so that peers
+ * hear of this process before it adds up any more.
+ */
+static void hold(struct gw_server *server, uint32_t rank, uint32_t chunk)
 {
-    uint64_t now = gw_push_hold(server, rank, index);
-    if (gw_commit_is_due(server, index) &&
-        !gw_due_later(&server->due, now, index))
-        commit(server, index);
+    uint64_t held_us = gw_push_hold(server, rank, chunk);
+    if (gw_commit_is_due(server, chunk) &&
+        !gw_due_later(&server->due, held_us, chunk))
+        commit(server, chunk);
 }
 
 /*
- * The regime's commit makes the next version, at once or after a vote of all
- * shards, and answers the wants that the version satisfies. Where a snapshot is
- * in the way the chunk is looked at again.
+ * Step 5: the regime's commit makes the next version, at once or after a vote
+ * of all shards, and answers the wants that this version satisfies. If a
+ * snapshot has yet to copy the chunk, the commit returns, and comes again when
+ * the snapshot has.
  */
-static void commit(struct gw_server *server, uint32_t index)
+static void commit(struct gw_server *server, uint32_t chunk)
 {
-    gw_commit_of(server)->reduce(server, index);
+    gw_commit_of(server)->reduce(server, chunk);
 }
 
 /*
- * A chunk that is due, in a later turn: deferred pushes whose decision has come
- * are held, then the chunk is committed if that makes it complete, and wants
- * that may be answered by now are.
+ * A chunk that is due, in a later turn. Deferred pushes are held if their
+ * decision has come; a chunk that is complete by now is committed; wants that
+ * waited for a decision are answered.
  */
-void gw_session_look(void *owner, uint32_t index)
+void gw_session_look(void *owner, uint32_t chunk)
 {
     struct gw_server *server = owner;
     if (gw_server_is_over(server))
         return;
-    for (uint32_t rank = 0; gw_push_next_deferred(server, index, &rank); rank++)
-        gw_push_hold(server, rank, index);
-    if (gw_commit_is_due(server, index))
-        commit(server, index);
-    gw_session_answer(server, index);
+    for (uint32_t rank = 0; gw_push_next_deferred(server, chunk, &rank); rank++)
+        gw_push_hold(server, rank, chunk);
+    if (gw_commit_is_due(server, chunk))
+        commit(server, chunk);
+    gw_session_answer(server, chunk);
 }

@@ -1,8 +1,8 @@
 /*
- * The path of a gradient through a server, step 8 of DESIGN: wants that a
- * chunk's version satisfies are answered, straight from the new weights.
+ * The way of weights out: wants that a chunk's version satisfies are answered,
+ * straight from the new weights.
  *
- *   answerable? --> what must be decided first --> weights --> sent
+ *   want --> due? --> decide what comes before it --> weights --> sent
  */
 #include "config.h"
 
@@ -26,10 +26,9 @@ gw_session_view(const struct gw_server *server, uint32_t rank, uint32_t index)
 
 static void on_answered(struct gw_send *send, enum gw_status status);
 
-/*
- * Whether an answer is a copy, since others do not wait for it to have left:
- * they may make two versions more of the chunk before, and as bf16 one.
- */
+/* Answers are copies if updates do not wait until they have left: two
+   further versions, or with bf16 one, would overwrite the weights that are
+   sent. */
 static int gives_copies(const struct gw_server *server)
 {
     const struct gw_regime *next = gw_switch_next(server);
@@ -72,7 +71,7 @@ fill_answer(struct gw_server *server, struct gw_want_slot *slot, int checked)
         !pulls && gives_copies(server)
             ? gw_shard_give(shard, slot->rank, slot->chunk, encoding)
             : gw_shard_encoded(shard, slot->chunk, encoding);
-    /* the rank's are not the shard's */
+    /* a rank's own weights have no checksum here */
     send->crc_known = checked && (pulls || !shard->own);
     if (send->crc_known || (!pulls && gives_copies(server)))
         gw_commit_worked(server, slot->chunk, 1);
@@ -80,13 +79,13 @@ fill_answer(struct gw_server *server, struct gw_want_slot *slot, int checked)
         frame->payload_crc = gw_shard_crc(shard, slot->chunk, encoding);
 }
 
-/* Its sender knows a decision that has not come here: weights may yet
-   become other ones by it. */
+/* The sender knows a decision that has not come here: weights may yet change
+   by it. */
 static int is_ahead(struct gw_server *server, const struct gw_want_slot *slot)
 {
     if (slot->decision <= server->decision)
         return 0;
-    assert(!server->leader); /* whoever makes decisions knows them all */
+    assert(!server->leader); /* the leader knows all decisions */
     gw_due_want_waits(&server->due);
     return 1;
 }
@@ -101,11 +100,9 @@ static int is_due(struct gw_server *server, uint32_t rank, uint32_t index)
     return is_answerable(server, &slot->want, &view) && !is_ahead(server, slot);
 }
 
-/*
- * Before the first answer for a version it is decided what must be known there.
- * What is decided may answer wants, or make them void, so that no answer is
- * begun yet and every want is looked at anew.
- */
+/* Decisions that precede a version are made before its first answer. They
+   may answer wants or make them void, so no answer is begun yet and every
+   want is looked at again. */
 static void decide_before(const struct gw_server *server, uint32_t index)
 {
     if (server->leader)
@@ -147,8 +144,8 @@ static int answer(struct gw_server *server, uint32_t rank, uint32_t index)
     return 1;
 }
 
-/* A thousand peers do not fit into a cache: those that are next are asked for,
-   each of them so many times. */
+/* A thousand peers do not fit into a cache: the next ones are prefetched,
+   each in so many steps. */
 #define AHEAD 4
 
 static void
@@ -201,7 +198,7 @@ static void want_opened(void *owner, uint32_t rank, uint32_t index)
 static void on_answered(struct gw_send *send, enum gw_status status)
 {
     struct gw_want_slot *slot = send->owner;
-    (void)status; /* a worker asks again for what did not arrive */
+    (void)status; /* a worker asks again if it did not arrive */
     struct gw_server *server = slot->owner;
     slot->sending = 0;
     answer_one(server, slot->rank, slot->chunk); /* it may want more by now */
@@ -210,8 +207,8 @@ static void on_answered(struct gw_send *send, enum gw_status status)
 
 /* ---- wants come in ---- */
 
-/* It was on its way when all stood still. Who posted it asks again, and waits
-   for one answer. */
+/* The want was on its way when all stood still. Its sender asks again, and
+   waits for one answer. */
 static int is_void(const struct gw_server *server,
                    const struct gw_frame *frame,
                    const struct gw_want *want)

@@ -1,14 +1,12 @@
-/*
- * Workers come and go: their windows, what a broken connection takes back, and
- * what a shard has for all of them.
- */
+/* Workers come and go: their windows, the pushes that a broken link takes
+   back, and the tables of all of them. */
 #include "config.h"
 
 #include "server/commit.h"
 
 #include "proto/schedule.h"
 
-/* What came of one rank, if it came by the link of another, or its own. */
+/* Takes back a rank's push that came by the sender's link. */
 static void take_back(struct gw_server *server,
                       uint32_t sender,
                       uint32_t rank,
@@ -23,10 +21,9 @@ static void take_back(struct gw_server *server,
         gw_commit_of(server)->unheld(server, rank, index);
 }
 
-/*
- * A link of a worker was cut. Its wants are void. Pushes that are held but not
- * yet used come again, whole: what lies in their slots is not to be trusted.
- */
+/* A link of a worker was cut. Its wants are void. Pushes that are held but
+   not yet used come again, whole: the bytes in their slots are not to be
+   trusted. */
 void gw_session_link_down(struct gw_server *server,
                           struct gw_peer *peer,
                           unsigned link)

@@ -166,7 +166,7 @@ gw_shard_crc(struct gw_shard *shard, uint32_t index, enum gw_encoding encoding)
     return chunk->crc[encoding];
 }
 
-/* What was made of a chunk's weights is not of those that it has now. */
+/* Encodings of the last weights are not of these. */
 static void forget_encoded(struct gw_shard_chunk *chunk)
 {
     chunk->rounded = 0;
@@ -208,7 +208,7 @@ void gw_shard_renumber(struct gw_shard *shard, uint64_t clock)
         for (uint32_t rank = 0; rank < shard->ranks; rank++) {
             struct gw_shard_slot *slot = gw_shard_slot(shard, rank, i);
             slot->mark = clock;
-            /* what there was of it may not be there any more */
+            /* shown bytes may not be there any more */
             slot->shown = slot->summed = slot->bad = 0;
             slot->source.at = landing_of(shard, rank, i);
         }
@@ -351,8 +351,8 @@ void gw_shard_skip(struct gw_shard *shard, uint32_t index)
     gw_shard_next_version(shard, index, 0);
 }
 
-/* Into the landing slot, so that `given` has what it is: fp32 of our own bf16,
-   since others may write what lies there. */
+/* The copy goes into the landing slot. `given` takes fp32 of our own bf16,
+   since others may write to the slot. */
 static const void *
 give_bf16(struct gw_shard *shard, uint32_t rank, uint32_t index)
 {

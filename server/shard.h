@@ -34,13 +34,13 @@
 struct gw_shard_chunk {
     uint32_t global; /* index in the map */
     uint32_t elems;
-    uint32_t stored; /* of them, in memory: all, or none in a hollow shard */
+    uint32_t stored; /* elements in memory: all, or none in a hollow shard */
     size_t first;    /* element, in every array of this shard */
     uint64_t version;
     uint64_t updates; /* optimizer steps so far */
     uint64_t pushes;  /* applied, a step counting as one of each rank */
     uint64_t least;   /* the smallest mark of all ranks */
-    uint32_t held;    /* ranks whose push is here and not yet applied */
+    uint32_t held;    /* ranks with a push here that is not yet applied */
     uint64_t samples; /* their samples */
     uint8_t ready;    /* it has weights */
     uint8_t current;  /* which of weights[] holds `version` */
@@ -49,21 +49,21 @@ struct gw_shard_chunk {
     uint8_t crc_known[GW_ENCODINGS]; /* of the current weights */
     uint32_t crc[GW_ENCODINGS];
     double square_sum; /* whole step: of the unscaled sum */
-    uint32_t fragment; /* of the model: when it is exchanged */
-    /* each push, in groups: what `reduced` holds, 0 pushes: nothing */
+    uint32_t fragment; /* its fragment of the model, by which it is exchanged */
+    /* per push, in groups: the content of `reduced`, 0 pushes: none */
     uint32_t group;
     uint64_t group_samples;
     double group_lr; /* sum of the learning rates of its pushes */
 };
 
-/* What one rank has sent for one chunk. */
+/* One rank's place in one chunk. */
 struct gw_shard_slot {
     uint64_t mark;  /* clocks below it are in: the next one to come */
     uint64_t given; /* each push: the chunk's updates at the last answer */
     struct gw_source source; /* its values; of one that is shown, once shown.c
                                 has found them */
     uint32_t staleness; /* each push: updates between that and the last push */
-    uint32_t sender;    /* the rank whose push brought it */
+    uint32_t sender;    /* the rank that pushed it */
     uint32_t samples;
     uint64_t decision;
     uint8_t held;   /* counted for the chunk's current clock */
@@ -80,7 +80,8 @@ struct gw_shard {
     uint32_t chunks;
     size_t elems; /* of one array, padding included */
     int hollow;   /* payloads are lengths: arrays are addresses and no more */
-    int shared;   /* who is on this host may write his landing slots himself */
+    int shared;   /* members of this host may write their landing slots
+                     themselves */
     struct gw_shard_chunk *chunk;
     struct gw_shard_slot *slot; /* [chunks][ranks] */
     float *weights[2];
@@ -99,12 +100,12 @@ struct gw_shard {
     const float **sources; /* [ranks] scratch of a sum */
     uint32_t chunks_reduced;
     struct gw_rounds rounds;
-    /* Called between parts of what takes long, so that who waits for this
-       process hears of it; the owner may set both. */
+    /* Called between parts of long work, so that peers hear of this process;
+       the owner may set both. */
     void (*breathe)(void *breather);
     void *breather;
     uint32_t taken;      /* arrays so far, for their places in a page */
-    size_t memory_bytes; /* of all arrays that are there */
+    size_t memory_bytes; /* bytes of all arrays that are there */
 };
 
 /* `arrays`: of enum gw_shard_array. `map` stays the caller's and outlives the
@@ -122,11 +123,11 @@ void gw_shard_destroy(struct gw_shard *shard);
 void gw_shard_drop(struct gw_shard *shard);
 
 /*
- * From here on the shard keeps these arrays and no others. Those that it kept
- * already stay as they are; an optimizer that is another one begins with zeros
- * and its first step; what is kept for a rank begins as it does where a
- * checkpoint has not got it, and what was given is the weights as they are. All
- * chunks are at one version and hold nothing. GW_ENOMEM: only destroy is left.
+ * From here on the shard keeps these arrays and no others. Arrays that it kept
+ * already stay as they are. Another optimizer begins with zeros and its first
+ * step; an array of a rank begins as if a checkpoint lacked it, and given
+ * weights are the weights as they are. All chunks are at one version and hold
+ * nothing. GW_ENOMEM: only destroy is left.
  */
 enum gw_status gw_shard_keep(struct gw_shard *shard,
                              unsigned arrays,
@@ -171,8 +172,8 @@ const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk);
 
 /*
  * The same in an encoding that the shard has (gw_shard_encodes), and their
- * checksum, both made when first asked. As bf16 they stay until those of
- * another version are asked for: whoever may be sending them then needs a copy
+ * checksum, both made when first asked. As bf16 they stay until another version
+ * is asked for: an answer that may still be on its way then needs a copy
  * (gw_shard_give).
  */
 int gw_shard_encodes(const struct gw_shard *shard, enum gw_encoding encoding);
@@ -182,8 +183,8 @@ const void *gw_shard_encoded(struct gw_shard *shard,
 uint32_t
 gw_shard_crc(struct gw_shard *shard, uint32_t chunk, enum gw_encoding encoding);
 
-/* Where all chunks stand before the first push, and at which clock each of the
-   ranks does. */
+/* The version of all chunks before the first push, and the clock of each
+   rank. */
 void gw_shard_begin(struct gw_shard *shard,
                     const struct gw_decision_state *state,
                     const uint64_t *clocks);
@@ -193,15 +194,15 @@ enum gw_status gw_shard_follow(struct gw_shard *shard,
                                const struct gw_rounds *rounds,
                                struct gw_error *error);
 
-/* All chunks are at this version, all ranks at this clock, whatever they were
-   called before; how pushes came is forgotten. */
+/* All chunks are at this version, all ranks at this clock, whichever they
+   had before; how pushes came is forgotten. */
 void gw_shard_renumber(struct gw_shard *shard, uint64_t clock);
 
 /* The weights that a chunk begins with. */
 void gw_shard_seed(struct gw_shard *shard, uint32_t chunk, const float *from);
 
-/* weights[0] and what is saved were filled by the caller: all chunks are ready.
-   What a checkpoint had not got has been begun anew, see below. */
+/* The caller has filled weights[0] and the saved arrays: all chunks are
+   ready. Arrays that the checkpoint lacked have begun afresh, see below. */
 void gw_shard_loaded(struct gw_shard *shard);
 
 /*
@@ -260,8 +261,8 @@ gw_shard_update_delayed(struct gw_shard *shard,
                         const struct gw_update *update);
 
 /*
- * Each push is what a rank's own steps have made of its weights (GW_SHARD_OWN):
- * they and the chunk's, the centre, go a part of the way towards each other
+ * Each push is a rank's weights after its own steps (GW_SHARD_OWN): they and
+ * the chunk's, the centre, go a part of the way towards each other
  * (kernels/update/blend.h, gw_elastic). GW_ENONFINITE as above.
  */
 enum gw_status gw_shard_update_elastic(struct gw_shard *shard,
@@ -271,9 +272,9 @@ enum gw_status gw_shard_update_elastic(struct gw_shard *shard,
 
 /*
  * Each push, in groups (GW_SHARD_SUM). Gather: a held push, times its source's
- * weight, joins the chunk's group, which adds up what its pushes weigh in
- * samples and learning rate; mark and version go on as above. Update: the group
- * makes the next weights, and is empty. GW_ENONFINITE as above.
+ * weight, joins the chunk's group, which adds up samples and learning rates of
+ * its pushes; mark and version go on as above. Update: the group makes the next
+ * weights, and is empty. GW_ENONFINITE as above.
  */
 enum gw_status gw_shard_gather(struct gw_shard *shard,
                                uint32_t rank,
@@ -287,9 +288,8 @@ void gw_shard_update_group(struct gw_shard *shard,
  * Each push by itself, and backup: the current weights for one rank, in a copy
  * that stays as it is until that rank's next push, however many updates others
  * make meanwhile. It lies in the rank's landing slot, which is free for as
- * long, or where the shard keeps what it gave: fp32, as the rank has it. With
- * GW_SHARD_OWN it is not the current weights but that rank's own, raw. NULL in
- * a hollow shard.
+ * long, or in `given`: fp32, as the rank has it. With GW_SHARD_OWN it is that
+ * rank's own weights, raw. NULL in a hollow shard.
  */
 const void *gw_shard_give(struct gw_shard *shard,
                           uint32_t rank,
@@ -313,25 +313,25 @@ void gw_shard_apply(struct gw_shard *shard,
 /* The next version has the old bits. */
 void gw_shard_skip(struct gw_shard *shard, uint32_t chunk);
 
-/* Whether this rank's push of a chunk holds something non-finite. */
+/* This rank's push of a chunk has a value that is not finite. */
 int gw_shard_is_bad(const struct gw_shard *shard,
                     uint32_t rank,
                     uint32_t chunk);
 
 /*
- * What a checkpoint keeps besides the weights, array by array: the optimizer's
- * states, then the mean square or the own weights of each rank. What was given
- * is not among them: whoever goes on from a checkpoint is given weights anew.
+ * Arrays of a checkpoint besides the weights, in order: the optimizer's states,
+ * then the mean square or the own weights of each rank. Given weights are not
+ * among them: after a checkpoint every rank is given weights again.
  */
 #define GW_SAVED_NAME_MAX 32
 uint32_t gw_shard_saved(const struct gw_shard *shard);
 float *gw_shard_saved_array(const struct gw_shard *shard, uint32_t i);
-/* What array i is called there: "exp_avg", "mean_square.rank3", "own.rank3". */
+/* The name of array i there: "exp_avg", "mean_square.rank3", "own.rank3". */
 void gw_shard_saved_name(const struct gw_shard *shard,
                          uint32_t i,
                          char name[GW_SAVED_NAME_MAX]);
-/* A rank's array i that a checkpoint has not got: a mean square begins at zero,
-   a rank's own weights are those of the shard, in weights[0]. */
+/* A rank's array i that a checkpoint lacks: a mean square begins at zero, a
+   rank's own weights are those of the shard, in weights[0]. */
 void gw_shard_begin_saved(struct gw_shard *shard, uint32_t i);
 
 /*

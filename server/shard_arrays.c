@@ -63,7 +63,7 @@ size_t gw_shard_bytes(const struct gw_map *map,
 
 /* ---- arrays: as large as the shard, zeros at first ---- */
 
-/* Where the next array begins in its pages; it counts from now on. */
+/* The place of the next array in its pages; it counts from now on. */
 static size_t stagger_next(struct gw_shard *shard, size_t bytes)
 {
     shard->memory_bytes += bytes;
@@ -188,8 +188,8 @@ static int keep_states(struct gw_shard *shard,
     return kept;
 }
 
-/* Of an array that is new: the weights of those chunks that have some, or what
-   bf16 has of them; the others' are copied when they come. */
+/* Fills new arrays with the weights of chunks that have some, or with their
+   bf16 widened; the others' are copied when they come. */
 static void begin_copies(struct gw_shard *shard, float **arrays, int rounded)
 {
     for (uint32_t i = 0; i < shard->chunks; i++) {
@@ -218,7 +218,7 @@ enum gw_status gw_shard_keep(struct gw_shard *shard,
     int given = !!(arrays & GW_SHARD_GIVEN), had_given = shard->given != NULL;
     int squares = !!(arrays & GW_SHARD_SQUARES);
     int own = !!(arrays & GW_SHARD_OWN), had_own = shard->own != NULL;
-    /* what is not needed goes first, so that there is never more than that */
+    /* unneeded arrays go first, so that memory never exceeds the need */
     keep_per_rank(shard, shard->given && given, &shard->given);
     keep_per_rank(shard, shard->squares && squares, &shard->squares);
     keep_per_rank(shard, shard->own && own, &shard->own);

@@ -1,8 +1,9 @@
 /*
- * What a worker of this host does not send but shows: a gradient is read where
- * it lies when a clock's pushes make a version, and first weights when they are
- * spoken of. A link that is about to end may show nothing any more: it is cut,
- * and what came by it is taken back, to come again.
+ * Pushes that a worker of this host shows instead of sending: a gradient is
+ * read where it lies when a clock's pushes make a version, and first weights
+ * when their frame comes. A link that is about to end may show nothing any
+ * more: it is cut, and the pushes that came by it are taken back, to come
+ * again.
  */
 #include "config.h"
 

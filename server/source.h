@@ -10,8 +10,8 @@
 
 struct gw_source {
     const void *at;   /* its values */
-    float weight;     /* of the values where they are gathered */
-    uint8_t encoding; /* of the values: enum gw_encoding; raw so far */
+    float weight;     /* their weight in a gathered sum */
+    uint8_t encoding; /* enum gw_encoding; raw so far */
     uint8_t absent;   /* no samples: a gradient of zeros without bytes */
 };
 

@@ -1,8 +1,7 @@
 /*
- * Stalls: a shard that gets no further says who it waits for, every
- * cluster.step_deadline. It only reports; the coordinator may end the job for
- * it (cluster.abort_after). Silence of the coordinator ends
- * the server.
+ * Stalls: a shard that gets no further names the members that it waits for,
+ * every cluster.step_deadline. It only reports; the coordinator may end the job
+ * for it (cluster.abort_after). Silence of the coordinator ends the server.
  */
 #include "config.h"
 
@@ -30,7 +29,7 @@ is_missing(const struct gw_server *server, uint32_t rank, uint32_t index)
     return gw_commit_of(server)->awaits(server, rank, index);
 }
 
-/* Appends "worker 5 (b7), last heard 0.1 s ago" for everyone who is missing. */
+/* Appends "worker 5 (b7), last heard 0.1 s ago" for every missing rank. */
 static void
 name_missing(struct gw_server *server, uint32_t index, char *text, size_t room)
 {
@@ -58,7 +57,7 @@ name_missing(struct gw_server *server, uint32_t index, char *text, size_t room)
     }
 }
 
-/* The same for everyone who has not logged in here. */
+/* The same for every member that has not logged in here. */
 static void name_absent(struct gw_server *server, char *text, size_t room)
 {
     size_t used = 0;
@@ -103,7 +102,7 @@ static void report_absent(struct gw_server *server, double seconds)
     tell(server, clock, seconds, text);
 }
 
-/* The chunk that is furthest behind is what everybody waits for. */
+/* All wait for the chunk that is furthest behind. */
 static void report_stall(struct gw_server *server, double seconds)
 {
     uint32_t index = 0;
@@ -114,7 +113,7 @@ static void report_stall(struct gw_server *server, double seconds)
             server->shard->chunk[index].version)
             index = i;
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    /* where everybody is missing, shard 0 knows whether they evaluate */
+    /* if all are missing, shard 0 knows whether they evaluate */
     if (!server->leader && !gw_commit_of(server)->can_miss(server, index))
         return;
     if (!is_evaluating(server))
@@ -140,7 +139,7 @@ static uint64_t step_of(const struct gw_server *server)
                                  : step;
 }
 
-/* A process that was paused does not know who was missed by whom. */
+/* After a pause of this process the silence proves nothing. */
 void gw_server_lost_coordinator(struct gw_server *server)
 {
     const struct gw_peer *peer = server->coordinator;

@@ -2,13 +2,13 @@
  * From one policy to the next, where all chunks have one clock.
  *
  * Between policies whose pushes are applied together the switch is decided one
- * exchange before its clock: who pushes for that exchange has heard of it, so
- * it is known wherever a chunk gets to that clock. A shard goes over when its
- * last chunk is there; nobody can have pushed more by then.
+ * exchange before its clock. A rank that pushes for that exchange has heard of
+ * it, so it is known wherever a chunk gets to that clock. A shard goes over
+ * when its last chunk is there; nobody can have pushed more by then.
  *
  * From single pushes it is decided where all ranks stand still. Clocks are
- * numbered anew: every rank and every chunk is at the step of the switch. What
- * comes from before it, sent again over a link that broke, is a duplicate.
+ * numbered anew: every rank and every chunk is at the step of the switch. A
+ * push from before it, sent again over a link that broke, is a duplicate.
  *
  * A checkpoint of that clock is of the policy that begins there.
  */

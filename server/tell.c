@@ -1,7 +1,6 @@
 /*
- * What a server says of itself and of others: its counters, who breaks the
- * protocol, and its end. Everybody calls this file, so it calls none of the
- * others.
+ * Words of a server on itself and on others: its counters, faults, and its end.
+ * Everybody calls this file, so it calls none of the others.
  */
 #include "config.h"
 

@@ -1,5 +1,5 @@
-/* Who is in the job: what the coordinator tells a server when all have joined.
- */
+/* The members of the job, as the coordinator names them when all have
+   joined. */
 #include "config.h"
 
 #include "server/server_state.h"

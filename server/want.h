@@ -15,7 +15,7 @@
 
 struct gw_want_slot {
     struct gw_want want; /* narrowed to this chunk: `offset` is its own */
-    uint64_t decision;   /* the last that whoever posted it had */
+    uint64_t decision;   /* the last that the sender knew */
     uint8_t open;
     uint8_t sending;      /* the answer is on its way out */
     uint32_t rank, chunk; /* local index */
@@ -29,7 +29,7 @@ struct gw_wants {
     struct gw_want_slot *slot; /* [chunks][ranks] */
 };
 
-/* owner: of every slot, for whoever answers. */
+/* owner: of every slot. */
 enum gw_status gw_wants_create(const struct gw_map *map,
                                uint32_t shard,
                                uint32_t ranks,
@@ -44,9 +44,9 @@ gw_wants_slot(struct gw_wants *wants, uint32_t rank, uint32_t chunk);
 
 /*
  * Opens a want on every chunk of its run that this shard owns and that goes
- * over the link it came on, of `links`, if it is one of those that are meant,
- * and calls `opened` for each. A chunk
- * that has an open want takes the newer one. GW_EPROTO: the run leaves the map.
+ * over the link it came on, of `links`, as far as the want means it (want->of,
+ * want->nth), and calls `opened` for each. A chunk that has an open want takes
+ * the newer one. GW_EPROTO: the run leaves the map.
  */
 enum gw_status
 gw_wants_post(struct gw_wants *wants,

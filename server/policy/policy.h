@@ -3,9 +3,9 @@
  * which wants may be answered. Pure functions of a shard's view of one chunk
  * and one rank; one entry per word of cluster.policy.
  *
- *   together   the pushes of one clock make one version (sync; backup: the
- *              pushes of the ranks that quorum.c has had decided)
- *   each       every push makes one, as it arrives (async, ssp, ..): each.c
+ *   together   the pushes of one clock make one version (sync; backup: those of
+ *              the ranks that a quorum has: commit_quorum.c)
+ *   each       every push makes one, as it arrives (async, ssp, ..)
  */
 #ifndef GW_SERVER_POLICY_H
 #define GW_SERVER_POLICY_H
