@@ -61,6 +61,8 @@ struct gw_commit_ops {
     void (*applied)(struct gw_server *server, uint32_t rank, uint32_t chunk);
     /* Updates that waited for a snapshot may go on. */
     void (*resume)(struct gw_server *server);
+    /* A regime with this commit begins, at a switch. */
+    void (*begin)(struct gw_server *server);
 
     /* ---- clocks ---- */
 
@@ -82,6 +84,7 @@ struct gw_commit_ops {
 extern const struct gw_commit_ops gw_commit_streaming, gw_commit_whole,
     gw_commit_quorum, gw_commit_per_push;
 
+/* commit_table.c */
 const struct gw_commit_ops *gw_commit_find(const struct gw_regime *regime);
 
 /* Of the regime that holds. */
@@ -115,7 +118,7 @@ void gw_commit_label_version(const struct gw_shard_slot *push,
                              struct gw_frame *answer);
 uint64_t gw_commit_step_is_version(const struct gw_server *server,
                                    uint64_t version);
-void gw_commit_gathers_nothing(struct gw_server *server);
+void gw_commit_nothing(struct gw_server *server);
 uint64_t gw_commit_cut_at(const struct gw_server *server, uint64_t version);
 const char *gw_commit_cut_fault(const struct gw_server *server,
                                 uint64_t version);
@@ -151,8 +154,6 @@ enum gw_status gw_quorum_open(struct gw_server *server, struct gw_error *error);
 void gw_quorum_close(struct gw_server *server);
 void gw_quorum_decided(struct gw_server *server,
                        const struct gw_decision *decision);
-/* Forgets the last decision: another regime begins. */
-void gw_quorum_begin(struct gw_server *server);
 /* Shard 0 acknowledged earlier arrivals: later ones follow. */
 void gw_quorum_taken(struct gw_peer *leader);
 

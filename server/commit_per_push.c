@@ -233,6 +233,7 @@ const struct gw_commit_ops gw_commit_per_push = {
     .stored = stored,
     .applied = applied,
     .resume = resume,
+    .begin = gw_commit_nothing,
     .decided = decided,
     .label = label,
     .step = step,

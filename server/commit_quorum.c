@@ -175,7 +175,8 @@ void gw_quorum_decided(struct gw_server *server,
     gw_due_add_all(&server->due);
 }
 
-void gw_quorum_begin(struct gw_server *server)
+/* The last decision was of another regime. */
+static void begin(struct gw_server *server)
 {
     server->quorum.decided = 0;
 }
@@ -193,10 +194,11 @@ const struct gw_commit_ops gw_commit_quorum = {
     .stored = gw_whole_stored,
     .applied = gw_commit_reached,
     .resume = gw_whole_resume,
+    .begin = begin,
     .decided = gw_commit_decided_version,
     .label = gw_commit_label_version,
     .step = gw_commit_step_is_version,
-    .quiesce = gw_commit_gathers_nothing,
+    .quiesce = gw_commit_nothing,
     .cut = gw_commit_cut_at,
     .cut_fault = gw_commit_cut_fault,
     .switch_fault = gw_commit_switch_fault,

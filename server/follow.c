@@ -45,7 +45,7 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
         break;
     case GW_DECIDE_END:
         gw_commit_of(server)->quiesce(server); /* workers pull on this */
-        server->follow.end_clock = decision->clock;
+        gw_server_end_at(server, decision->clock);
         break;
     case GW_DECIDE_DRAIN:
         gw_drain_begin(server);
@@ -53,7 +53,7 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
     case GW_DECIDE_RESUME:
         gw_commit_of(server)->quiesce(server);
         gw_drain_end(server,
-                     decision->reason || gw_follow_is_ending(server) ||
+                     decision->reason || gw_server_is_ending(server) ||
                          gw_switch_renumbers(server, decision->number - 1));
         break;
     case GW_DECIDE_SWITCH:
@@ -97,7 +97,7 @@ static void on_cut_timer(struct gw_timer *timer)
 enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
 {
     const struct gw_decision_state *state = &server->start.state;
-    server->follow.end_clock = GW_NEVER_CLOCK;
+    gw_server_end_at(server, GW_NEVER_CLOCK);
     server->loss_scale = state->loss_scale > 0
                              ? state->loss_scale
                              : gw_loss_scale_first(&server->config);
@@ -122,22 +122,17 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
     enum gw_status status = gw_leader_create(&options, &server->leader, error);
     if (status != GW_OK)
         return status;
-    server->follow.cut_timer.fire = on_cut_timer;
-    server->follow.cut_timer.owner = server;
+    server->cut_timer.fire = on_cut_timer;
+    server->cut_timer.owner = server;
     if (server->config.checkpoint.every.unit == GW_SECONDS)
-        gw_timer_start(server->loop, &server->follow.cut_timer,
+        gw_timer_start(server->loop, &server->cut_timer,
                        server->config.checkpoint.every.n * 1000000);
     return GW_OK;
 }
 
 void gw_follow_close(struct gw_server *server)
 {
-    gw_timer_stop(server->loop, &server->follow.cut_timer);
+    gw_timer_stop(server->loop, &server->cut_timer);
     gw_leader_destroy(server->leader);
     server->leader = NULL;
-}
-
-int gw_follow_is_ending(const struct gw_server *server)
-{
-    return server->follow.end_clock != GW_NEVER_CLOCK;
 }

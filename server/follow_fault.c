@@ -34,7 +34,7 @@ const char *gw_follow_fault(const struct gw_server *server,
     case GW_DECIDE_CUT:
         return fault_of_cut(server, decision);
     case GW_DECIDE_END:
-        return gw_follow_is_ending(server) ? "a second end" : NULL;
+        return gw_server_is_ending(server) ? "a second end" : NULL;
     case GW_DECIDE_DRAIN:
         return may_drain(server) ? NULL : "a drain where none can be";
     case GW_DECIDE_RESUME:

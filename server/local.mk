@@ -6,6 +6,7 @@ libserver_a_SOURCES = \
 	%D%/commit_per_push.c \
 	%D%/commit_quorum.c \
 	%D%/commit_streaming.c \
+	%D%/commit_table.c \
 	%D%/commit_update.c \
 	%D%/commit_whole.c \
 	%D%/divide.c \

@@ -80,7 +80,7 @@ static enum gw_status admit(void *owner,
         enum gw_status status =
             gw_peer_admit(peer, hello, secret, why, why_bytes);
         if (status == GW_OK)
-            gw_session_shard_present(server);
+            gw_members_shard_comes(server);
         return status;
     }
     snprintf(why, why_bytes, "not a member of this job's view");
@@ -98,7 +98,7 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
     if (peer == server->coordinator && server->remote)
         gw_remote_link_up(server->remote);
     if (peer != server->coordinator && server->running &&
-        !gw_session_all_present(server))
+        !gw_members_are_present(server))
         gw_session_present(server);
 }
 
@@ -113,7 +113,7 @@ static void link_down(void *owner,
     /* before it has joined, and where the end is decided and members leave
        one by one, nothing is wrong with that */
     int leaving = gw_server_is_over(server) || !server->has_config ||
-                  gw_follow_is_ending(server);
+                  gw_server_is_ending(server);
     if (status == GW_EPROTO)
         gw_server_tell_fault(server, peer, why);
     else

@@ -14,8 +14,9 @@
  *   measure.c         numbers that members may say
  *   shown.c           pushes that are read where their workers have them
  *   due.c             chunks that are looked at again
- *   commit.c          the table of commits, and their stages
- *   commit_*.c        its entries; commit_update.c serves all of them
+ *   commit.c          the stages of commits
+ *   commit_table.c    the table of commits
+ *   commit_*.c        its entries; commit_update.c is for all
  *   drain.c           all ranks come to stand still
  *   switch.c          from one policy to the next
  *   follow.c          the stream of decisions
@@ -140,6 +141,7 @@ struct gw_ending {
     char text[GW_ERROR_TEXT_BYTES];
     struct gw_timer linger;
     uint64_t until_us;
+    uint64_t clock;       /* at which the job ends, once decided */
     uint64_t reported_us; /* when the counters were */
 };
 
@@ -161,6 +163,8 @@ struct gw_members {
         struct gw_secret secret; /* that its logins prove */
     } * shard_name;              /* [total], by number */
     struct gw_met met;           /* on this host */
+    uint32_t shards_present;     /* shard 0: the others that are connected */
+    int present;                 /* all that this shard waits for */
 };
 
 /* Private to server_start.c. */
@@ -172,22 +176,10 @@ struct gw_startup {
     struct gw_memory *memory; /* all of them, until then */
 };
 
-/* Private to session_open.c. */
-struct gw_presence {
-    uint32_t shards; /* shard 0: the others that are connected */
-    int all;
-};
-
 /* Private to divide.c. */
 struct gw_divide {
     uint32_t *first;           /* [ranks] in force at the start; NULL: even */
     struct gw_splits repeated; /* shard 0: of the run before */
-};
-
-/* Private to follow.c. */
-struct gw_follow {
-    uint64_t end_clock;
-    struct gw_timer cut_timer;
 };
 
 struct gw_push;
@@ -231,13 +223,12 @@ struct gw_server {
     struct gw_server_links links;
     struct gw_members members;
     struct gw_startup startup;
-    struct gw_presence presence;
     struct gw_due due;
     struct gw_whole_step step;
     struct gw_quorum quorum;
     struct gw_drain drain;
     struct gw_switches switches;
-    struct gw_follow follow;
+    struct gw_timer cut_timer; /* private to follow.c */
     struct gw_divide divide;
     struct gw_watch stall;
     struct gw_save *save;
@@ -267,6 +258,9 @@ void gw_server_end_decided(struct gw_server *server);
 void gw_server_end_open(struct gw_server *server,
                         void (*halt)(struct gw_server *server));
 void gw_server_end_close(struct gw_server *server);
+/* The clock at which the job ends, GW_NEVER_CLOCK: not decided. */
+void gw_server_end_at(struct gw_server *server, uint64_t clock);
+int gw_server_is_ending(const struct gw_server *server);
 
 /* Its counters, every second at most. */
 void gw_server_report(struct gw_server *server);
@@ -288,8 +282,6 @@ void gw_session_close(struct gw_server *server);
 enum gw_status gw_session_admit(struct gw_server *server, struct gw_peer *peer);
 /* A link is up: perhaps all are. */
 void gw_session_present(struct gw_server *server);
-void gw_session_shard_present(struct gw_server *server);
-int gw_session_all_present(const struct gw_server *server);
 void gw_session_link_down(struct gw_server *server,
                           struct gw_peer *peer,
                           unsigned link);
@@ -403,8 +395,6 @@ void gw_behind_taken(struct gw_peer *peer);
 /* follow.c */
 enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error);
 void gw_follow_close(struct gw_server *server);
-/* The end is decided. */
-int gw_follow_is_ending(const struct gw_server *server);
 void gw_follow_decision(struct gw_server *server,
                         const struct gw_decision *decision);
 /* vote.c: of this shard, peer = NULL, or of another one to the leader. */
@@ -475,6 +465,11 @@ int gw_members_shard(const struct gw_server *server,
                      const struct gw_secret **secret_p);
 enum gw_status gw_members_dial_leader(struct gw_server *server,
                                       struct gw_error *error);
+/* Another shard is connected. The second returns 1 once all ranks are, and at
+   shard 0 all shards; the third tells later if it did. */
+void gw_members_shard_comes(struct gw_server *server);
+int gw_members_check_present(struct gw_server *server);
+int gw_members_are_present(const struct gw_server *server);
 void gw_members_close(struct gw_server *server);
 
 /* server_message.c: of struct gw_member_handler */

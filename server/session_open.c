@@ -69,27 +69,12 @@ enum gw_status gw_session_admit(struct gw_server *server, struct gw_peer *peer)
     return GW_OK;
 }
 
-/* Shard 0 answers nobody before everybody can hear its decisions. */
 void gw_session_present(struct gw_server *server)
 {
-    for (uint32_t rank = 0; rank < server->ranks; rank++)
-        if (!server->session[rank].peer)
-            return;
-    if (server->leader && server->presence.shards + 1 < server->shards)
+    if (!gw_members_check_present(server))
         return;
-    server->presence.all = 1;
     gw_stall_moved(server, gw_loop_now(server->loop)); /* nobody waited */
     gw_due_add_all(&server->due);
-}
-
-void gw_session_shard_present(struct gw_server *server)
-{
-    server->presence.shards++;
-}
-
-int gw_session_all_present(const struct gw_server *server)
-{
-    return server->presence.all;
 }
 
 static void breathe(void *breather)

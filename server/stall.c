@@ -161,13 +161,13 @@ static void on_watch(struct gw_timer *timer)
     gw_server_report(server);
     if (gw_member_paused_us_ago(server->member) < limit_us)
         return;
-    if (!server->running || gw_follow_is_ending(server) ||
+    if (!server->running || gw_server_is_ending(server) ||
         now - server->stall.progress_us < limit_us ||
         now - server->stall.stalled_us < limit_us)
         return;
     double seconds = (double)(now - server->stall.progress_us) / 1e6;
     server->stall.stalled_us = now;
-    if (!gw_session_all_present(server))
+    if (!gw_members_are_present(server))
         report_absent(server, seconds);
     else if (server->shard->chunks > 0)
         report_stall(server, seconds);

@@ -48,7 +48,7 @@ static void go_over(struct gw_server *server)
     server->switches.after = (struct gw_switch){0};
     server->regime = next.regime;
     server->switches.base_clock = next.clock;
-    gw_quorum_begin(server);
+    gw_commit_of(server)->begin(server);
     gw_take_copies_back(server);
     if (gw_shard_keep(server->shard, next.regime.arrays, next.regime.optimizer,
                       &error) != GW_OK ||

@@ -139,3 +139,13 @@ void gw_server_end_close(struct gw_server *server)
     server->end.halt(server);
     gw_timer_stop(server->loop, &server->end.linger);
 }
+
+void gw_server_end_at(struct gw_server *server, uint64_t clock)
+{
+    server->end.clock = clock;
+}
+
+int gw_server_is_ending(const struct gw_server *server)
+{
+    return server->end.clock != GW_NEVER_CLOCK;
+}

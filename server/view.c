@@ -141,3 +141,27 @@ void gw_members_close(struct gw_server *server)
     free(server->members.shard_name);
     gw_met_close(&server->members.met);
 }
+
+/* ---- links ---- */
+
+void gw_members_shard_comes(struct gw_server *server)
+{
+    server->members.shards_present++;
+}
+
+/* Shard 0 answers nobody before everybody can hear its decisions. */
+int gw_members_check_present(struct gw_server *server)
+{
+    for (uint32_t rank = 0; rank < server->ranks; rank++)
+        if (!server->session[rank].peer)
+            return 0;
+    if (server->leader && server->members.shards_present + 1 < server->shards)
+        return 0;
+    server->members.present = 1;
+    return 1;
+}
+
+int gw_members_are_present(const struct gw_server *server)
+{
+    return server->members.present;
+}

@@ -150,7 +150,7 @@ static void decisions_to_come_are_refused_where_they_are_made(void **state)
                 step(world, clock);
             }
             stands_at(world, STEPS);
-            assert_int_equal(world->server->follow.end_clock, STEPS);
+            assert_int_equal(world->server->end.clock, STEPS);
             session_close(world);
         }
     }
