@@ -1,15 +1,18 @@
 noinst_LIBRARIES += libserver.a
 libserver_a_SOURCES = \
 	%D%/behind.c \
+	%D%/behind.h \
 	%D%/commit.c \
 	%D%/commit.h \
 	%D%/commit_per_push.c \
 	%D%/commit_quorum.c \
+	%D%/commit_step.h \
 	%D%/commit_streaming.c \
 	%D%/commit_table.c \
 	%D%/commit_update.c \
 	%D%/commit_whole.c \
 	%D%/divide.c \
+	%D%/divide.h \
 	%D%/drain.c \
 	%D%/drain.h \
 	%D%/due.c \
@@ -28,8 +31,10 @@ libserver_a_SOURCES = \
 	%D%/server.h \
 	%D%/server_message.c \
 	%D%/server_start.c \
+	%D%/server_start.h \
 	%D%/server_state.h \
 	%D%/session.c \
+	%D%/session.h \
 	%D%/session_answer.c \
 	%D%/session_frame.c \
 	%D%/session_open.c \
@@ -41,10 +46,15 @@ libserver_a_SOURCES = \
 	%D%/source.c \
 	%D%/source.h \
 	%D%/stall.c \
+	%D%/stall.h \
 	%D%/sum.c \
+	%D%/sum.h \
 	%D%/switch.c \
+	%D%/switch.h \
 	%D%/tell.c \
+	%D%/tell.h \
 	%D%/view.c \
+	%D%/view.h \
 	%D%/vote.c \
 	%D%/want.c \
 	%D%/want.h
