@@ -16,7 +16,11 @@
  *   due.c             chunks that are looked at again
  *   commit.c          the stages of commits
  *   commit_table.c    the table of commits
- *   commit_*.c        its entries; commit_update.c is for all
+ *   commit_streaming.c  its entries
+ *   commit_whole.c
+ *   commit_quorum.c
+ *   commit_per_push.c
+ *   commit_update.c   updates of all of them
  *   drain.c           all ranks come to stand still
  *   switch.c          from one policy to the next
  *   follow.c          the stream of decisions
