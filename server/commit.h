@@ -98,10 +98,7 @@ int gw_commit_is_due(const struct gw_server *server, uint32_t chunk);
 void gw_commit_reduced(struct gw_server *server, uint32_t rank, uint32_t chunk);
 void gw_commit_applied(struct gw_server *server, uint32_t rank, uint32_t chunk);
 
-/*
- * commit.c: functions of several entries. Together: pushes of one clock make
- * one version.
- */
+/* commit.c: functions that several entries share. */
 int gw_commit_all_held(const struct gw_server *server, uint32_t chunk);
 void gw_commit_ignore(struct gw_server *server, uint32_t rank, uint32_t chunk);
 int gw_commit_leaves_out_none(const struct gw_server *server,

@@ -19,19 +19,19 @@ libserver_a_SOURCES = \
 	%D%/due.h \
 	%D%/follow.c \
 	%D%/follow_fault.c \
-	%D%/lend.c \
 	%D%/load.c \
 	%D%/measure.c \
+	%D%/members.c \
+	%D%/members.h \
 	%D%/need.c \
 	%D%/need.h \
 	%D%/push.c \
 	%D%/push.h \
+	%D%/register.c \
 	%D%/save.c \
 	%D%/server.c \
 	%D%/server.h \
 	%D%/server_message.c \
-	%D%/server_start.c \
-	%D%/server_start.h \
 	%D%/server_state.h \
 	%D%/session.c \
 	%D%/session.h \
@@ -39,22 +39,22 @@ libserver_a_SOURCES = \
 	%D%/session_frame.c \
 	%D%/session_open.c \
 	%D%/shard.c \
-	%D%/shard_arrays.c \
 	%D%/shard.h \
+	%D%/shard_arrays.c \
 	%D%/shard_update.c \
 	%D%/shown.c \
 	%D%/source.c \
 	%D%/source.h \
 	%D%/stall.c \
 	%D%/stall.h \
+	%D%/startup.c \
+	%D%/startup.h \
 	%D%/sum.c \
 	%D%/sum.h \
 	%D%/switch.c \
 	%D%/switch.h \
 	%D%/tell.c \
 	%D%/tell.h \
-	%D%/view.c \
-	%D%/view.h \
 	%D%/vote.c \
 	%D%/want.c \
 	%D%/want.h

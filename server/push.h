@@ -20,8 +20,7 @@ struct gw_push {
     uint8_t shown;     /* its sender has the bytes, not the landing slot */
     uint8_t summed;    /* the parts are of several ranks */
     uint32_t samples;
-    const struct gw_part
-        *part; /* [n] of each rank: once gw_push_parts is NULL */
+    const struct gw_part *part; /* [n] each rank's, by gw_push_parts */
     uint32_t n;
     struct gw_part alone;
     char fault[GW_PEER_FAULT_MAX];

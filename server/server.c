@@ -115,7 +115,7 @@ static void link_down(void *owner,
     int leaving = gw_server_is_over(server) || !server->has_config ||
                   gw_server_is_ending(server);
     if (status == GW_EPROTO)
-        gw_server_tell_fault(server, peer, why);
+        gw_tell_fault(server, peer, why);
     else
         gw_log_limited(server->log, &server->links.limit,
                        leaving ? GW_LOG_DEBUG : GW_LOG_INFO,
@@ -130,7 +130,7 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
     struct gw_server *server = owner;
     if (peer == server->coordinator && status == GW_ETIMEOUT)
-        gw_server_lost_coordinator(server);
+        gw_stall_lost_coordinator(server);
     else if (peer == server->coordinator)
         gw_server_finish(server, status, "cannot join %s: %s", peer->address,
                          why);
@@ -144,7 +144,7 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 
 static void stuck(void *owner, struct gw_peer *peer, const char *text)
 {
-    gw_server_tell_stuck(owner, peer, text);
+    gw_tell_stuck(owner, peer, text);
 }
 
 static void starves(void *owner, const char *why)
@@ -186,7 +186,7 @@ static void halt(struct gw_server *server)
 {
     gw_stall_stop(server);
     gw_drain_stop(server);
-    gw_server_start_stop(server);
+    gw_startup_stop(server);
 }
 
 enum gw_status gw_server_open(const struct gw_server_options *options,
@@ -206,7 +206,7 @@ enum gw_status gw_server_open(const struct gw_server_options *options,
     server->metrics = options->metrics;
     server->number = GW_RANK_NONE;
     server->links.limit.per_second = 2;
-    gw_server_end_open(server, halt);
+    gw_ending_open(server, halt);
     struct gw_member_options member = {
         .loop = options->loop,
         .transport = options->transport,
@@ -250,7 +250,7 @@ void gw_server_close(struct gw_server *server)
 {
     if (!server)
         return;
-    gw_server_end_close(server);
+    gw_ending_close(server);
     gw_member_close(server->member);
     gw_save_close(server);
     gw_load_close(server);
@@ -259,7 +259,7 @@ void gw_server_close(struct gw_server *server)
     gw_whole_close(server);
     gw_session_close(server);
     gw_map_destroy(server->map);
-    gw_server_start_close(server);
+    gw_startup_close(server);
     gw_members_close(server);
     gw_sum_close(server);
     free(server->session);

@@ -66,7 +66,7 @@ got_end(void *owner, struct gw_peer *peer, const struct gw_message *message)
     if (end->status == GW_EDEAD) /* perhaps it was this one that was missed */
         gw_member_paused_words(server->member, paused);
     gw_peer_tell(server->coordinator, &bye);
-    gw_server_end_decided(server);
+    gw_ending_decided(server);
     gw_server_finish(server, end->status, "%s%s", paused, gw_reason(end->text));
 }
 
@@ -93,14 +93,14 @@ static void
 got_view(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
     (void)peer;
-    gw_server_view(owner, &message->view);
+    gw_members_view(owner, &message->view);
 }
 
 static void
 got_start(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
     (void)peer;
-    gw_server_start(owner, &message->start);
+    gw_startup_begin(owner, &message->start);
 }
 
 static void got_file_reply(void *owner,
@@ -179,7 +179,7 @@ got_speed(void *owner, struct gw_peer *peer, const struct gw_message *message)
 static const struct gw_message_handler handlers[] = {
     {GW_FROM_COORDINATOR, GW_MESSAGE_WELCOME, got_welcome},
     {GW_FROM_COORDINATOR, GW_MESSAGE_VIEW, got_view},
-    {GW_FROM_COORDINATOR, GW_MESSAGE_DECLARE, gw_server_keys},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_DECLARE, gw_startup_keys},
     {GW_FROM_COORDINATOR, GW_MESSAGE_START, got_start},
     {GW_FROM_COORDINATOR, GW_MESSAGE_END, got_end},
     {GW_FROM_COORDINATOR, GW_MESSAGE_FILE_REPLY, got_file_reply},

@@ -1,38 +1,38 @@
 /*
  * Inside a server thread: the state that its files share.
  *
- *   server.c          a server's life, and its links
- *   server_message.c  control messages
- *   server_start.c    from the start to the first step
- *   view.c            the members of the job
- *   session_frame.c   frames of workers
- *   session.c         the path of a push
- *   session_answer.c  the way of weights out
- *   session_open.c    workers come and go
- *   push.c            a push as its frame tells it
- *   sum.c             pushes of several workers in one
- *   measure.c         numbers that members may say
- *   shown.c           pushes that are read where their workers have them
- *   due.c             chunks that are looked at again
- *   commit.c          the stages of commits
- *   commit_table.c    the table of commits
+ *   server.c            a server's life, and its links
+ *   server_message.c    control messages
+ *   startup.c           from the start to the first step
+ *   members.c           the members of the job
+ *   session_frame.c     frames of workers
+ *   session.c           the path of a push
+ *   session_answer.c    the way of weights out
+ *   session_open.c      workers come and go
+ *   push.c              a push as its frame tells it
+ *   sum.c               pushes of several workers in one
+ *   measure.c           numbers that members may say
+ *   shown.c             pushes that are read where their workers have them
+ *   due.c               chunks that are looked at again
+ *   commit.c            the stages of commits
+ *   commit_table.c      the table of commits
  *   commit_streaming.c  its entries
  *   commit_whole.c
  *   commit_quorum.c
  *   commit_per_push.c
- *   commit_update.c   updates of all of them
- *   drain.c           all ranks come to stand still
- *   switch.c          from one policy to the next
- *   follow.c          the stream of decisions
- *   follow_fault.c    decisions that cannot be
- *   vote.c            words for the leader of that stream
- *   behind.c          decisions for members that do not keep up
- *   divide.c          speed: how steps are divided
- *   tell.c            counters, faults of others, the end
- *   stall.c           members that a stuck shard waits for
- *   save.c            cuts and checkpoint files
- *   load.c            a checkpoint's weights back into the shard
- *   lend.c            memory of answers and pushes, for the transports
+ *   commit_update.c     updates of all of them
+ *   drain.c             all ranks come to stand still
+ *   switch.c            from one policy to the next
+ *   follow.c            the stream of decisions
+ *   follow_fault.c      decisions that cannot be
+ *   vote.c              words for the leader of that stream
+ *   behind.c            decisions for members that do not keep up
+ *   divide.c            speed: how steps are divided
+ *   tell.c              counters, faults of others, the end
+ *   stall.c             members that a stuck shard waits for
+ *   save.c              cuts and checkpoint files
+ *   load.c              a checkpoint's weights back into the shard
+ *   register.c          memory of answers and pushes, for the transports
  */
 #ifndef GW_SERVER_SERVER_STATE_H
 #define GW_SERVER_SERVER_STATE_H
@@ -46,13 +46,13 @@
 #include "server/policy/policy.h"
 #include "server/policy/regime.h"
 #include "server/server.h"
-#include "server/server_start.h"
+#include "server/startup.h"
 #include "server/session.h"
 #include "server/shard.h"
 #include "server/stall.h"
 #include "server/switch.h"
 #include "server/tell.h"
-#include "server/view.h"
+#include "server/members.h"
 #include "server/want.h"
 #include "transport/member/member.h"
 
@@ -186,10 +186,10 @@ enum gw_status gw_load_begin(struct gw_server *server,
                              struct gw_error *error);
 void gw_load_close(struct gw_server *server);
 
-/* lend.c: registers the arrays of answers, as they are now. Copies are
+/* register.c: registers the arrays of answers, as they are now. Copies are
    deregistered before gw_shard_keep may drop them: no answer is on its way
    then. */
-void gw_lend_arrays(struct gw_server *server);
-void gw_take_copies_back(struct gw_server *server);
+void gw_register_arrays(struct gw_server *server);
+void gw_deregister_copies(struct gw_server *server);
 
 #endif

@@ -107,7 +107,7 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
                     gw_session_look, server) != GW_OK)
         return gw_fail(error, GW_ENOMEM, "no memory for %u chunks",
                        server->shard->chunks);
-    gw_lend_arrays(server);
+    gw_register_arrays(server);
     gw_shard_begin(server->shard, state, server->clocks);
     for (uint32_t rank = 0; rank < server->ranks; rank++)
         server->session[rank].clock = server->clocks[rank];

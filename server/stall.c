@@ -140,7 +140,7 @@ static uint64_t step_of(const struct gw_server *server)
 }
 
 /* After a pause of this process the silence proves nothing. */
-void gw_server_lost_coordinator(struct gw_server *server)
+void gw_stall_lost_coordinator(struct gw_server *server)
 {
     const struct gw_peer *peer = server->coordinator;
     char paused[GW_PAUSED_BYTES];
@@ -158,7 +158,7 @@ static void on_watch(struct gw_timer *timer)
     uint64_t now = gw_loop_now(server->loop);
     uint64_t limit_us = (uint64_t)(server->config.cluster.step_deadline * 1e6);
     gw_timer_start(server->loop, timer, WATCH_US);
-    gw_server_report(server);
+    gw_tell_counters(server);
     if (gw_member_paused_us_ago(server->member) < limit_us)
         return;
     if (!server->running || gw_server_is_ending(server) ||

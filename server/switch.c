@@ -49,14 +49,14 @@ static void go_over(struct gw_server *server)
     server->regime = next.regime;
     server->switches.base_clock = next.clock;
     gw_commit_of(server)->begin(server);
-    gw_take_copies_back(server);
+    gw_deregister_copies(server);
     if (gw_shard_keep(server->shard, next.regime.arrays, next.regime.optimizer,
                       &error) != GW_OK ||
         gw_switch_follow_rounds(server, &error) != GW_OK) {
         gw_server_finish(server, error.status, "%s", error.text);
         return;
     }
-    gw_lend_arrays(server);
+    gw_register_arrays(server);
     gw_shard_renumber(server->shard, next.clock);
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
         server->session[rank].clock = next.clock;

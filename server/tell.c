@@ -12,7 +12,7 @@
 #define REPORT_US 1000000
 
 /* For `gradweir status`; lost where the coordinator is slow to take it. */
-void gw_server_report(struct gw_server *server)
+void gw_tell_counters(struct gw_server *server)
 {
     uint64_t now = gw_loop_now(server->loop);
     struct rusage usage;
@@ -32,9 +32,9 @@ void gw_server_report(struct gw_server *server)
     gw_peer_tell(server->coordinator, &message);
 }
 
-void gw_server_tell_fault(struct gw_server *server,
-                          const struct gw_peer *peer,
-                          const char *why)
+void gw_tell_fault(struct gw_server *server,
+                   const struct gw_peer *peer,
+                   const char *why)
 {
     struct gw_message message = {
         .kind = GW_MESSAGE_FAULT,
@@ -43,9 +43,9 @@ void gw_server_tell_fault(struct gw_server *server,
         gw_peer_tell(server->coordinator, &message);
 }
 
-void gw_server_tell_stuck(struct gw_server *server,
-                          const struct gw_peer *peer,
-                          const char *text)
+void gw_tell_stuck(struct gw_server *server,
+                   const struct gw_peer *peer,
+                   const char *text)
 {
     struct gw_message message = {.kind = GW_MESSAGE_STALL,
                                  .stall = {.text = text, .stuck = 1}};
@@ -121,18 +121,18 @@ int gw_server_is_over(const struct gw_server *server)
     return server->end.over;
 }
 
-void gw_server_end_decided(struct gw_server *server)
+void gw_ending_decided(struct gw_server *server)
 {
     server->end.decided = 1;
 }
 
-void gw_server_end_open(struct gw_server *server,
-                        void (*halt)(struct gw_server *server))
+void gw_ending_open(struct gw_server *server,
+                    void (*halt)(struct gw_server *server))
 {
     server->end.halt = halt;
 }
 
-void gw_server_end_close(struct gw_server *server)
+void gw_ending_close(struct gw_server *server)
 {
     server->end.over = 1;
     server->running = 0;
@@ -140,7 +140,7 @@ void gw_server_end_close(struct gw_server *server)
     gw_timer_stop(server->loop, &server->end.linger);
 }
 
-void gw_server_end_at(struct gw_server *server, uint64_t clock)
+void gw_ending_at(struct gw_server *server, uint64_t clock)
 {
     server->end.clock = clock;
 }

@@ -23,7 +23,7 @@ struct gw_ending {
     uint64_t reported_us; /* when the counters were */
 };
 
-/* The job is over for this thread */
+/* The job is over for this thread. */
 void gw_server_finish(struct gw_server *server,
                       enum gw_status status,
                       const char *format,
@@ -33,26 +33,26 @@ void gw_server_tell(struct gw_server *server,
                     struct gw_peer *peer,
                     const struct gw_message *message);
 /* The coordinator ends the job, and needs no word of it. */
-void gw_server_end_decided(struct gw_server *server);
+void gw_ending_decided(struct gw_server *server);
 /* halt: stops the timers of a job that is over. */
-void gw_server_end_open(struct gw_server *server,
-                        void (*halt)(struct gw_server *server));
-void gw_server_end_close(struct gw_server *server);
+void gw_ending_open(struct gw_server *server,
+                    void (*halt)(struct gw_server *server));
+void gw_ending_close(struct gw_server *server);
 /* The clock at which the job ends, GW_NEVER_CLOCK: not decided. */
-void gw_server_end_at(struct gw_server *server, uint64_t clock);
+void gw_ending_at(struct gw_server *server, uint64_t clock);
 int gw_server_is_ending(const struct gw_server *server);
 
 /* Its counters, every second at most. */
-void gw_server_report(struct gw_server *server);
+void gw_tell_counters(struct gw_server *server);
 /* Tells the coordinator, and through it the waiting members, about a peer
    that this shard dials in vain. A call of struct gw_member_handler. */
-void gw_server_tell_stuck(struct gw_server *server,
-                          const struct gw_peer *peer,
-                          const char *text);
+void gw_tell_stuck(struct gw_server *server,
+                   const struct gw_peer *peer,
+                   const char *text);
 /* A worker or shard broke the protocol, for the coordinator to name, at the
    job's end if it comes to that. */
-void gw_server_tell_fault(struct gw_server *server,
-                          const struct gw_peer *peer,
-                          const char *why);
+void gw_tell_fault(struct gw_server *server,
+                   const struct gw_peer *peer,
+                   const char *why);
 
 #endif

@@ -84,7 +84,7 @@ static void complete(struct gw_server *server)
     tell_mates(server);
 }
 
-void gw_server_view(struct gw_server *server, const struct gw_view *view)
+void gw_members_view(struct gw_server *server, const struct gw_view *view)
 {
     if (!server->has_config || server->members.whole ||
         view->members_first != server->members.seen ||

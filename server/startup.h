@@ -1,8 +1,8 @@
 /*
- * From the keys to READY. The struct is private to server_start.c.
+ * From the keys to READY. The struct is private to startup.c.
  */
-#ifndef GW_SERVER_SERVER_START_H
-#define GW_SERVER_SERVER_START_H
+#ifndef GW_SERVER_STARTUP_H
+#define GW_SERVER_STARTUP_H
 
 #include "proto/config.h"
 #include "proto/control.h"
@@ -21,11 +21,11 @@ struct gw_startup {
 };
 
 /* Keys, a call of struct gw_message_handler; then the start. */
-void gw_server_keys(void *owner,
-                    struct gw_peer *peer,
-                    const struct gw_message *message);
-void gw_server_start_stop(struct gw_server *server);
-void gw_server_start_close(struct gw_server *server);
-void gw_server_start(struct gw_server *server, const struct gw_start *start);
+void gw_startup_keys(void *owner,
+                     struct gw_peer *peer,
+                     const struct gw_message *message);
+void gw_startup_stop(struct gw_server *server);
+void gw_startup_close(struct gw_server *server);
+void gw_startup_begin(struct gw_server *server, const struct gw_start *start);
 
 #endif

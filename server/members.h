@@ -1,9 +1,9 @@
 /*
  * The members of the job: named by the coordinator, and connected. The struct
- * is private to view.c.
+ * is private to members.c.
  */
-#ifndef GW_SERVER_VIEW_H
-#define GW_SERVER_VIEW_H
+#ifndef GW_SERVER_MEMBERS_H
+#define GW_SERVER_MEMBERS_H
 
 #include "proto/control.h"
 #include "proto/mates.h"
@@ -27,7 +27,7 @@ struct gw_members {
     int present;                 /* all that this shard waits for */
 };
 
-void gw_server_view(struct gw_server *server, const struct gw_view *view);
+void gw_members_view(struct gw_server *server, const struct gw_view *view);
 int gw_members_are_whole(const struct gw_server *server);
 /* 0: the view has no shard of that number and incarnation, or no secret for
    it. */

@@ -31,9 +31,9 @@ static void ready(struct gw_server *server)
                 gw_update_isa());
 }
 
-void gw_server_keys(void *owner,
-                    struct gw_peer *peer,
-                    const struct gw_message *message)
+void gw_startup_keys(void *owner,
+                     struct gw_peer *peer,
+                     const struct gw_message *message)
 {
     struct gw_server *server = owner;
     const struct gw_declare *declare = &message->declare;
@@ -136,7 +136,7 @@ static void keep_start(struct gw_server *server, const struct gw_start *start)
     server->start.groups = NULL;
 }
 
-void gw_server_start(struct gw_server *server, const struct gw_start *start)
+void gw_startup_begin(struct gw_server *server, const struct gw_start *start)
 {
     struct gw_error error;
     if (server->map || server->startup.keys_seen == 0 ||
@@ -171,12 +171,12 @@ void gw_server_start(struct gw_server *server, const struct gw_start *start)
         gw_server_finish(server, status, "%s", error.text);
 }
 
-void gw_server_start_stop(struct gw_server *server)
+void gw_startup_stop(struct gw_server *server)
 {
     gw_settling_stop(&server->startup.pages);
 }
 
-void gw_server_start_close(struct gw_server *server)
+void gw_startup_close(struct gw_server *server)
 {
     free(server->startup.keys);
     free(server->startup.memory);

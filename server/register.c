@@ -20,38 +20,38 @@ static void each_copy(struct gw_server *server,
     each_rank(server, server->shard->own, call);
 }
 
-static void lend_bytes(struct gw_server *server, void *array, size_t bytes)
+static void register_bytes(struct gw_server *server, void *array, size_t bytes)
 {
     const struct gw_memory memory = gw_memory_host(array, bytes);
     gw_member_lend(server->member, &memory);
 }
 
-static void lend(struct gw_server *server, float *array)
+static void register_array(struct gw_server *server, float *array)
 {
-    lend_bytes(server, array, server->shard->elems * sizeof *array);
+    register_bytes(server, array, server->shard->elems * sizeof *array);
 }
 
-static void take_back(struct gw_server *server, float *array)
+static void deregister(struct gw_server *server, float *array)
 {
     gw_member_take_back(server->member, array);
 }
 
-void gw_lend_arrays(struct gw_server *server)
+void gw_register_arrays(struct gw_server *server)
 {
     if (server->shard->hollow)
         return;
-    lend(server, server->shard->weights[0]);
-    lend(server, server->shard->weights[1]);
+    register_array(server, server->shard->weights[0]);
+    register_array(server, server->shard->weights[1]);
     if (server->shard->bf16)
-        lend_bytes(server, server->shard->bf16,
-                   server->shard->elems * sizeof *server->shard->bf16);
-    each_copy(server, lend);
+        register_bytes(server, server->shard->bf16,
+                       server->shard->elems * sizeof *server->shard->bf16);
+    each_copy(server, register_array);
     for (uint32_t rank = 0; server->shard->shared && rank < server->ranks;
          rank++)
         gw_member_lend(server->member, &server->shard->landed[rank]);
 }
 
-void gw_take_copies_back(struct gw_server *server)
+void gw_deregister_copies(struct gw_server *server)
 {
-    each_copy(server, take_back);
+    each_copy(server, deregister);
 }
