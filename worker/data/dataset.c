@@ -230,7 +230,7 @@ static int count_from_one(const struct gw_dataset *set, size_t outputs)
     return set->shape.classes == outputs + 1;
 }
 
-/* Why a label of `set` has no output, and what to do. */
+/* The reason for which a label of `set` has no output, and the remedy. */
 static void say_outputs(const struct gw_dataset *set,
                         size_t outputs,
                         enum gw_dataset_outputs from,
@@ -274,7 +274,7 @@ enum gw_status gw_dataset_check_labels(const struct gw_dataset *set,
         sample++;
     if (sample == set->shape.samples)
         return GW_OK; /* all of one class, which count as two */
-    /* where each file has pixels and labels, it is counted in its own */
+    /* if each file has pixels and labels, samples are counted per file */
     for (; set->runs > 1 && sample - first >= set->run[run].samples; run++)
         first += set->run[run].samples;
     say_outputs(set, outputs, from, why);

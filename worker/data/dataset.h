@@ -3,7 +3,7 @@
  * npy files, and the batches of a job. Every file is treated as hostile: a size
  * that a header declares is checked against the file before it is believed.
  *
- * What data.train and data.test name:
+ * Names in data.train and data.test:
  *
  *   idx      two files (images, labels), or one PREFIX that stands for
  *            PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte, each plain
@@ -49,8 +49,8 @@ enum gw_status gw_dataset_open(const struct gw_config *config,
                                enum gw_dataset_part part,
                                struct gw_dataset **dataset_p,
                                struct gw_error *error);
-/* Only looks at it: shape and bytes are what the files' headers say, pixels are
-   not for reading. Quick, also where gw_dataset_open has to unpack. */
+/* Reads headers only: shape and bytes are as the files' headers say, pixels
+   must not be read. Quick, also where gw_dataset_open has to unpack. */
 enum gw_status gw_dataset_look(const struct gw_config *config,
                                enum gw_dataset_part part,
                                struct gw_dataset **dataset_p,
@@ -59,14 +59,14 @@ void gw_dataset_close(struct gw_dataset *dataset);
 
 const struct gw_dataset_shape *gw_dataset_shape(const struct gw_dataset *set);
 
-/* Whether samples of both have the same channels, height and width; else
-   GW_EMISMATCH. Their classes need not be the same. */
+/* GW_EMISMATCH unless samples of both have the same channels, height and width.
+   Their classes need not be the same. */
 enum gw_status gw_dataset_check_alike(const struct gw_dataset *train,
                                       const struct gw_dataset *test,
                                       struct gw_error *error);
 
-/* Where a model's outputs come from, and so what is to be done where they are
-   too few. */
+/* The source of a model's outputs, which decides the remedy if they are too
+   few. */
 enum gw_dataset_outputs {
     GW_OUTPUTS_WRITTEN, /* model.layers ends in them */
     GW_OUTPUTS_ADDED,   /* for the labels of the training set */
@@ -74,16 +74,16 @@ enum gw_dataset_outputs {
 };
 
 /* GW_EUSAGE with a line that names the first sample whose label is not below
-   `outputs`, those that a model has. */
+   `outputs`, the number of a model's outputs. */
 enum gw_status gw_dataset_check_labels(const struct gw_dataset *set,
                                        size_t outputs,
                                        enum gw_dataset_outputs from,
                                        struct gw_error *error);
 
 /*
- * Lines for people about how the files were read, "" where there is nothing to
- * say: values that were converted, which happens once; and what looks as if it
- * were meant otherwise, which is a warning.
+ * Lines for people about how the files were read, "" if there is nothing to
+ * say: values that were converted, which happens once; and values that look
+ * wrong, which is a warning.
  */
 enum gw_dataset_note {
     GW_DATASET_CONVERTED,
@@ -101,7 +101,7 @@ struct gw_dataset_bytes {
 };
 struct gw_dataset_bytes gw_dataset_bytes(const struct gw_dataset *set);
 
-/* Where a batch stands in the job; decides its order and augmentation. */
+/* The place of a batch in the job; decides its order and augmentation. */
 struct gw_batch_site {
     uint64_t seed;
     uint32_t epoch;
@@ -111,10 +111,10 @@ struct gw_batch_site {
 };
 
 /*
- * Fills x[n][channels][height][width] with normalised pixels,
- * (value / 255 - mean) / deviation (npy of floats: no division by 255), and
- * labels[n]. data.normalize is [mean, deviation], or one such pair after
- * another, one per channel.
+ * Fills x[n][channels][height][width] with normalised pixels, (value / 255 -
+ * mean) / deviation (npy of floats: no division by 255), and labels[n].
+ * data.normalize is [mean, deviation], or one pair per channel, one after
+ * another.
  *
  * data.augment: "crop PAD" cuts a window of the image's size at random out of
  * the image with PAD zero pixels around it, zero before normalisation; "flip"
@@ -128,8 +128,8 @@ void gw_dataset_batch(const struct gw_dataset *dataset,
                       float *x,
                       int32_t *labels);
 
-/* SHA-256 over shape, pixels and labels: the data set's identity, the same
-   whatever files it came from. */
+/* SHA-256 over shape, pixels and labels: the data set's identity, which does
+   not depend on the files. */
 void gw_dataset_digest(const struct gw_dataset *dataset,
                        uint8_t out[GW_DIGEST_BYTES]);
 

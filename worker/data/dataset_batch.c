@@ -96,7 +96,7 @@ enum gw_status gw_dataset_prepare(struct gw_dataset *set,
     return status;
 }
 
-/* Where the crop's window lies in the padded image, and whether to mirror. */
+/* The place of the crop's window in the padded image, and the mirroring. */
 struct placing {
     size_t top, left; /* 0..2 * pad; pad: where the image itself lies */
     int flip;

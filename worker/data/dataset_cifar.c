@@ -27,7 +27,7 @@ static enum gw_status check(const struct gw_data_file *file,
     return GW_OK;
 }
 
-/* Labels of one file, whose first sample is sample `first` of the set. */
+/* Labels of one file; its first sample is sample `first` of the set. */
 static enum gw_status read_labels(struct gw_dataset *set,
                                   const struct gw_data_file *file,
                                   uint64_t first,

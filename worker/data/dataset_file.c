@@ -99,7 +99,7 @@ static enum gw_status gunzip_read(struct gunzip *z,
     return GW_OK;
 }
 
-/* Nothing may follow what the header declared. */
+/* Nothing may follow the bytes that the header declared. */
 static enum gw_status
 gunzip_end(struct gunzip *z, uint64_t declared, struct gw_error *error)
 {
@@ -262,8 +262,8 @@ enum gw_status gw_data_file_open(const char *path,
     return GW_OK;
 }
 
-/* The head of a gzipped file, and zeros for the rest of what it declares; a
-   small one is unpacked. GW_EAGAIN: it is to be opened. */
+/* The head of a gzipped file, and zeros for the rest that it declares; a small
+   one is unpacked. GW_EAGAIN: it is to be opened. */
 static enum gw_status look_gzipped(const char *path,
                                    const uint8_t *packed,
                                    size_t n,

@@ -1,5 +1,5 @@
 /*
- * Inside worker/data/dataset: what a format's reader gets and what it leaves.
+ * Inside worker/data/dataset: the input and the output of a format's reader.
  * Readers see bytes and a name for messages, never a path, so that tests and
  * fuzzers can feed them from memory. Private to dataset*.c and their tests.
  *
@@ -36,7 +36,7 @@ enum gw_data_memory {
 };
 
 struct gw_data_file {
-    const char *name; /* in messages only; whoever has the file keeps it */
+    const char *name; /* in messages only; owned by the file's owner */
     const uint8_t *bytes;
     size_t n;
     enum gw_data_memory memory;
@@ -45,9 +45,9 @@ struct gw_data_file {
 };
 
 /*
- * Maps a regular file, or inflates it if it begins as gzip. `size` bounds what
- * a gzipped file may grow to before memory is taken; NULL: the format has no
- * header and cannot be read gzipped. GW_ENOENT, GW_EIO, GW_ECORRUPT,
+ * Maps a regular file, or inflates it if it begins as gzip. `size` bounds the
+ * unpacked size of a gzipped file before memory is taken; NULL: the format has
+ * no header and cannot be read gzipped. GW_ENOENT, GW_EIO, GW_ECORRUPT,
  * GW_EUNSUPPORTED, GW_ENOMEM; *file is set only on GW_OK.
  */
 enum gw_status gw_data_file_open(const char *path,
@@ -55,8 +55,8 @@ enum gw_status gw_data_file_open(const char *path,
                                  struct gw_data_file *file,
                                  struct gw_error *error);
 
-/* The same, but of a large gzipped file only what its header says is so: the
-   rest is zeros that take no memory. */
+/* The same, but of a large gzipped file only the header is real: the rest is
+   zeros that take no memory. */
 enum gw_status gw_data_file_look(const char *path,
                                  gw_data_size_cb *size,
                                  struct gw_data_file *file,
@@ -91,7 +91,7 @@ struct gw_dataset {
     struct gw_data_run run[GW_LIST_MAX];   /* views into the files */
     int32_t *labels;                       /* [samples] owned */
     char *name[GW_LIST_MAX];               /* of the files, owned */
-    size_t label_file; /* that has the labels; runs: of those with pixels */
+    size_t label_file; /* with the labels; runs: of the files with pixels */
     char note[GW_DATASET_NOTES][GW_ERROR_TEXT_BYTES];
 
     /* normalisation: one pair for all channels, or one per channel */
@@ -111,7 +111,7 @@ struct gw_data_paths {
 struct gw_data_reader {
     const char *name;
     gw_data_size_cb *size; /* or NULL: no header, see gw_data_file_open */
-    /* what the names of data.train or data.test stand for */
+    /* the files that data.train or data.test name */
     enum gw_status (*locate)(const struct gw_path_list *names,
                              enum gw_dataset_part part,
                              struct gw_data_paths *paths,
@@ -127,20 +127,20 @@ extern const struct gw_data_reader gw_data_idx;
 extern const struct gw_data_reader gw_data_cifar10;
 extern const struct gw_data_reader gw_data_npy;
 
-/* The paths as they were given; for formats whose names are files. */
+/* The paths as they were given; for formats with names of files. */
 enum gw_status gw_data_locate_files(const struct gw_path_list *names,
                                     struct gw_data_paths *paths,
                                     struct gw_error *error);
 
-/* Adds to a note of the set, behind what it says already. */
+/* Appends to a note of the set. */
 void gw_data_note(struct gw_dataset *set,
                   enum gw_dataset_note note,
                   const char *format,
                   ...) __attribute__((format(printf, 3, 4)));
 
 /*
- * GW_OK, or what the bytes are instead of data: the page of a server that had
- * another answer, a pointer of git-lfs, an archive. GW_ECORRUPT.
+ * GW_OK, or GW_ECORRUPT with a name for bytes that are no data: the page of a
+ * server that had another answer, a pointer of git-lfs, an archive.
  */
 enum gw_status gw_data_check_kind(const char *name,
                                   const uint8_t *bytes,

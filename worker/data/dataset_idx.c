@@ -50,7 +50,7 @@ static int find_type(uint32_t magic, struct gw_number *number_p)
     return 0;
 }
 
-/* What the header says, not yet compared with the file. */
+/* The header's fields, not yet compared with the file. */
 static enum gw_status parse(const char *name,
                             const uint8_t *in,
                             size_t n,
@@ -109,7 +109,7 @@ static enum gw_status file_size(const char *name,
     return status;
 }
 
-/* The header, once the file is what it declares. */
+/* The header, once the file agrees with it. */
 static enum gw_status
 check(const struct gw_data_file *file, struct idx *idx, struct gw_error *error)
 {

@@ -65,7 +65,7 @@ enum gw_status gw_data_check_kind(const char *name,
                        "place of a file; " GW_DATA_ADVICE_AGAIN,
                        name);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        /* a tar begins with the name of a file, data with no such byte */
+        /* a tar begins with the name of a file, data with another byte */
         if (n > kinds[i].at && (kinds[i].at == 0 || bytes[0] > ' ') &&
             begins(bytes + kinds[i].at, n - kinds[i].at, kinds[i].magic,
                    kinds[i].n))

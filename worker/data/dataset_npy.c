@@ -146,7 +146,7 @@ static int take_dict(struct cursor *c, struct npy *npy)
     return c->at == c->end && descr && order && shape;
 }
 
-/* Finds the header's text; what it says comes later. */
+/* Finds the header's text, which is read later. */
 static enum gw_status find_text(const char *name,
                                 const uint8_t *in,
                                 size_t n,
@@ -366,7 +366,7 @@ static int is_plain(const struct npy *x)
     return is_float(x) && x->number.bytes == 4 && !x->number.big;
 }
 
-/* Pixels as bytes or fp32 of this machine, which is what batches take. */
+/* Pixels as bytes or fp32 of this machine, as batches take them. */
 static enum gw_status read_pixels(struct gw_dataset *set,
                                   const struct gw_config *config,
                                   const struct npy *x,

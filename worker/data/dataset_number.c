@@ -24,7 +24,7 @@ void gw_number_name(struct gw_number number, char name[GW_NUMBER_NAME_BYTES])
              number.big && number.bytes > 1 ? ", big-endian" : "");
 }
 
-/* Its bytes as one number, whatever their order. */
+/* Its bytes as one number, in either byte order. */
 static uint64_t bits_of(struct gw_number number, const uint8_t *in)
 {
     uint64_t bits = 0;
@@ -113,7 +113,8 @@ enum gw_status gw_data_labels_read(struct gw_dataset *set,
     return status;
 }
 
-/* data.normalize says what values are; else they are as the file has them. */
+/* data.normalize gives the values a meaning; else they are as the file has
+   them. */
 static void doubt_range(struct gw_dataset *set,
                         const struct gw_config *config,
                         const char *name,

@@ -59,8 +59,8 @@ enum gw_status gw_data_labels_read(struct gw_dataset *set,
 
 /*
  * Looks through pixels that are fp32: GW_ECORRUPT where one is NaN or infinite,
- * by sample. Without data.normalize, what is far from where pixels are meant to
- * be gets a note with the range that was found.
+ * by sample. Without data.normalize, pixels far outside of the usual range get
+ * a note with the range that was found.
  */
 enum gw_status gw_data_check_floats(struct gw_dataset *set,
                                     const struct gw_config *config,

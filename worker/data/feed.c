@@ -29,7 +29,8 @@ static int open_sides(struct gw_feed *feed, const struct gw_feed_bytes *bytes)
     return 1;
 }
 
-/* Device memory for what the host fills: the same, where it can be. */
+/* Device memory for the samples that the host fills: the same memory, if it can
+   be. */
 static void *beside(const struct gw_feed *feed, void *host, size_t bytes)
 {
     return feed->ops->on_host ? host : feed->ops->alloc(feed->device, bytes);
@@ -87,7 +88,7 @@ static int is_of(const struct gw_feed_side *side,
            its->n == site->n && its->train == site->train;
 }
 
-/* Up to `most` samples more of a batch; what the side had of another is gone.
+/* Up to `most` samples more of a batch; samples of another batch are dropped.
    Returns 0 when it has all of it. */
 static int fill(const struct gw_feed *feed,
                 struct gw_feed_side *side,

@@ -19,14 +19,15 @@ struct gw_feed {
     struct gw_feed_side {
         float *x;
         int32_t *labels;
-        const struct gw_dataset *data; /* of what it has; NULL: nothing */
+        const struct gw_dataset *data; /* the set of its samples; NULL: it has
+                                          none */
         struct gw_batch_site site;
         size_t filled; /* samples of it */
     } side[2];         /* in host memory; on the cpu one, which is the above */
     unsigned front;    /* the side that was loaded last */
 };
 
-/* Of so many samples, in each place where they are. */
+/* Bytes of so many samples, in each place that has them. */
 struct gw_feed_bytes {
     size_t x, labels;
 };
@@ -46,15 +47,16 @@ enum gw_status gw_feed_open(struct gw_feed *feed,
 void gw_feed_close(struct gw_feed *feed);
 
 /* Samples as gw_dataset_batch gives them, into feed->x and feed->labels. The
-   device must have done what it was told to do with those before. */
+   device must be done with the samples of before. */
 void gw_feed_load(struct gw_feed *feed,
                   const struct gw_dataset *data,
                   const struct gw_batch_site *site);
 
 /*
- * A piece, of about a quarter of a MiB, of what gw_feed_load will probably be
- * asked for next, into host memory alone: for when the device is busy and the
- * host has little to do. 0: there is no more to fill, as always on the cpu.
+ * A piece, of about a quarter of a MiB, of the batch that gw_feed_load will
+ * probably be asked for next, into host memory alone: for when the device is
+ * busy and the host has little to do. 0: there is no more to fill, as always on
+ * the cpu.
  */
 int gw_feed_ahead(struct gw_feed *feed,
                   const struct gw_dataset *data,

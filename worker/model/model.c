@@ -28,9 +28,9 @@ static void *carve(const struct gw_model *model, size_t *used, size_t bytes)
 }
 
 /*
- * Whether a pool reads this convolution's output, with at most dropout in
- * between. Then nobody needs it after the forward pass, since ReLU commutes
- * with the maximum: backward masks with the pool's output, a quarter as large.
+ * A pool reads this convolution's output, with at most dropout in between. Then
+ * nobody needs it after the forward pass, since ReLU commutes with the maximum:
+ * backward masks with the pool's output, a quarter as large.
  */
 static int is_used_up(const struct layer_list *list, size_t i)
 {
@@ -41,7 +41,7 @@ static int is_used_up(const struct layer_list *list, size_t i)
     return i < list->n && list->layer[i].kind == LAYER_POOL;
 }
 
-/* Whether a dense layer is read, as it is, by another one. */
+/* A dense layer is read, as it is, by another one. */
 static int is_read_by_dense(const struct layer_list *list, size_t i)
 {
     return i + 1 < list->n && list->layer[i].kind == LAYER_DENSE &&

@@ -1,9 +1,9 @@
 /*
  * Models: a list of layers over one compute backend. The model owns its
  * activations; weights and gradients live in arenas that the caller brings.
- * Knows no network: what must happen before a layer is read and after its
- * gradient is written is told through hooks. A model is used by one thread at
- * a time, hooks are called on it.
+ * Knows no network: hooks are called before a layer is read and after its
+ * gradient is written. A model is used by one thread at a time, which calls the
+ * hooks.
  */
 #ifndef GW_WORKER_MODEL_H
 #define GW_WORKER_MODEL_H
@@ -49,17 +49,17 @@ enum gw_status gw_model_outline(const struct gw_config *config,
 void gw_model_destroy(struct gw_model *model);
 
 /*
- * Whether the model of this training set has an output for each label of
+ * GW_OK if the model of this training set has an output for each label of
  * `data`, the training or the test set. GW_EUSAGE with a line that names the
- * first sample whose label has none; errors of gw_model_create.
+ * first sample without one; errors of gw_model_create.
  */
 enum gw_status gw_model_check_labels(const struct gw_config *config,
                                      const struct gw_dataset *train,
                                      const struct gw_dataset *data,
                                      struct gw_error *error);
 
-/* A line for people where the model has outputs for labels beyond those of
-   data of this shape, as it may; else "". */
+/* A line for people where the model has outputs for more labels than data of
+   this shape has, as it may; else "". */
 void gw_model_note_outputs(const struct gw_model *model,
                            const struct gw_dataset_shape *shape,
                            char *text,
@@ -76,7 +76,7 @@ void gw_model_init(const struct gw_model *model,
 
 /* Bytes of activations and scratch that the model holds. */
 size_t gw_model_bytes(const struct gw_model *model);
-/* Of them, those of scratch: what the largest layer's products need. */
+/* The scratch among them, for the products of the largest layer. */
 size_t gw_model_scratch_bytes(const struct gw_model *model);
 
 /* Arithmetic of forward and backward for one sample, in FLOP: of the products,
@@ -92,8 +92,8 @@ struct gw_model_hooks {
     void *context;
     /* before the layer that owns these keys is read for the first time */
     enum gw_status (*need)(void *context, size_t first, size_t n);
-    /* when what makes their gradients is queued on the device, and with it what
-       reads their weights last; called in backward only */
+    /* when the work that makes their gradients is queued on the device, and the
+       last work that reads their weights; called in backward only */
     enum gw_status (*ready)(void *context, size_t first, size_t n);
     /* when a layer's forward or backward is queued, in training: its
        arithmetic. All of a pass come to gw_model_flop for each of its samples.
@@ -106,7 +106,8 @@ struct gw_model_pass {
     const int32_t *labels;             /* [n], device memory */
     size_t n;                          /* 1..max_batch */
     uint64_t seed, step, first_sample; /* of dropout draws */
-    float scale;                       /* of the loss, in the gradients only */
+    float scale;                       /* factor of the loss, in the gradients
+                                          only */
     int accumulate; /* add to the gradients instead of writing them */
     int last;       /* call `ready`: no further pass of this step */
 };
@@ -130,8 +131,8 @@ enum gw_status gw_model_score(struct gw_model *model,
                               const float *const *weights,
                               const struct gw_model_hooks *hooks);
 
-/* Of the last pass that returned GW_OK, when the device has done it: waits.
-   GW_EIO: the device has failed, with a line. */
+/* The result of the last pass that returned GW_OK; waits for the device to do
+   it. GW_EIO: the device has failed, with a line. */
 enum gw_status gw_model_result(struct gw_model *model,
                                struct gw_model_result *result_p,
                                struct gw_error *error);

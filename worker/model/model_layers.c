@@ -12,10 +12,10 @@
 #include "proto/distance.h"
 
 #define WORDS_MAX 8
-/* Far above any model that trains here, far below what a product of four such
-   numbers overflows. */
+/* Limits far above any model that trains here, and far below an overflow of a
+   product of four. */
 #define SIZE_MOST    65536
-#define ELEMS_MOST   ((size_t)1 << 28) /* of one sample in one layer */
+#define ELEMS_MOST   ((size_t)1 << 28) /* limit of one sample in one layer */
 #define WEIGHTS_MOST ((size_t)1 << 32) /* of one layer */
 #define POOL_MOST    15                /* its window's index fits a byte */
 
@@ -253,8 +253,8 @@ static void advance(struct entry *entry)
 
 /*
  * The output layer has no ReLU. It is the last entry if that is a dense layer,
- * as wide as it is written, whatever classes some data has samples of. Else one
- * is added for the classes of the training set.
+ * as wide as it is written, and not as the classes of some data. Else one is
+ * added for the classes of the training set.
  */
 static enum gw_status finish_cnn(struct entry *entry, size_t classes)
 {

@@ -14,7 +14,7 @@ enum layer_kind {
     LAYER_DROPOUT
 };
 
-/* [c][h][w] of one sample; what a dense layer gives is [c][1][1]. */
+/* [c][h][w] of one sample; a dense layer's output is [c][1][1]. */
 struct layer_extent {
     size_t c, h, w;
 };
@@ -27,13 +27,13 @@ struct layer {
     struct gw_conv_shape conv;
     struct gw_pool_shape pool;
     float dropout;
-    size_t key; /* of its weight, the bias is the next; dense and conv only */
+    size_t key; /* its weight's, the bias is the next; dense and conv only */
 
     /* views into the model's one allocation */
     float *y;        /* [max_batch][out]; a dropout's is its input's */
     uint8_t *argmax; /* [max_batch][out], pool only */
-    void *mask; /* what ReLU let through, as the device keeps it for the next
-                   layer; dense only, NULL: not at all */
+    void *mask; /* the mask of ReLU, as the device keeps it for the next layer;
+                   dense only, NULL: none */
 };
 
 /* As many as a list can name, and the output layer that is added. */
@@ -83,8 +83,9 @@ struct gw_model {
 
     void *memory; /* everything below, one allocation of the device */
     size_t memory_bytes;
-    float *gradient[2]; /* of the outputs of two neighbouring layers; the first
-                           also holds what a pool that follows uses up */
+    float *gradient[2]; /* gradients of the outputs of two neighbouring layers;
+                           the first also holds the input of a pool that
+                           follows, which uses it up */
     struct gw_loss *loss; /* of the last pass */
     void *scratch;        /* of products */
     size_t scratch_bytes;

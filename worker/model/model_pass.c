@@ -110,8 +110,8 @@ static enum gw_status forward(const struct pass *pass, int training)
 
 /*
  * Gradients of one layer's keys; dx, unless NULL, gets the gradient of its
- * input before the ReLU that it came from. Whatever lies between the two keeps
- * the sign (a pool, dropout), so the input itself is the mask.
+ * input before the ReLU that it came from. Layers between the two keep the sign
+ * (a pool, dropout), so the input itself is the mask.
  */
 static void
 backward_keyed(const struct pass *pass, size_t i, const float *dy, float *dx)
