@@ -4,7 +4,7 @@
 
 #include "kernels/update/update.h"
 #include "proto/rounds.h"
-#include "worker/client/client_state.h"
+#include "worker/client/client.h"
 #include "worker/data/feed.h"
 #include "worker/model/model.h"
 #include "worker/trainer/local.h"
@@ -135,15 +135,6 @@ static void count_near(const struct gw_config *config,
             others / (others + 1);
 }
 
-static uint64_t table_bytes(const struct gw_config *config,
-                            const struct gw_map *map)
-{
-    return map->chunks * sizeof(struct gw_client_chunk) +
-           map->keys * map->shards * gw_config_connections(config) *
-               sizeof(struct gw_client_want) +
-           gw_map_bytes(map);
-}
-
 enum gw_status gw_worker_need(const struct gw_worker_case *what,
                               const struct gw_map *map,
                               const struct gw_worker_near *near,
@@ -153,7 +144,8 @@ enum gw_status gw_worker_need(const struct gw_worker_case *what,
     const struct gw_config *config = what->config;
     int hollow = config->train.arithmetic == GW_ARITHMETIC_NONE;
     struct gw_worker_need need = {
-        .tables = table_bytes(config, map),
+        .tables = gw_client_table_bytes(map, gw_config_connections(config)) +
+                  gw_map_bytes(map),
         .messages = WORKER_MESSAGES +
                     map->shards * gw_config_connections(config) * LINK_MESSAGES,
     };

@@ -273,7 +273,7 @@ static void a_neighbour_tells_once(void **state)
     cluster.worker[0].options.owner = &client;
     assert_true(cluster_run_until(&cluster, has_steps, NULL, LIMIT_US));
     struct gw_client_node *node = client->node;
-    struct gw_neighbour *other = gw_node_at(node, 1 - client->rank);
+    struct gw_neighbour *other = gw_node_at(node, 1 - gw_client_rank(client));
     assert_ptr_equal(node->way, &gw_reduction_shm);
     for (enum gw_sees says = GW_SIGHT_WORDS; says <= GW_SIGHT_SEES; says++) {
         const struct gw_sight sight = {.verdict = says};

@@ -104,6 +104,10 @@ enum gw_status
 gw_client_declare(struct gw_client *client,
                   const struct gw_client_declaration *declaration);
 
+/* Memory that a client takes for its tables of keys and chunks, with so many
+   connections to each shard. Any thread. */
+uint64_t gw_client_table_bytes(const struct gw_map *map, uint64_t connections);
+
 /* Where key i lies in an arena: bytes from its beginning. */
 uint64_t gw_client_key_offset(const struct gw_client *client, size_t key);
 uint64_t gw_client_arena_bytes(const struct gw_client *client);

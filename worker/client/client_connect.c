@@ -1,19 +1,42 @@
 /*
- * Connections to the shards: made at the beginning, and what they may have lost
- * when they are made again. A chunk's push goes out once more, whole; wants and
- * their answers share a link, so both are void when it breaks, and are asked
- * for again.
+ * Links to the shards: made at the beginning, and made again when they break.
+ * A chunk's push goes out once more, whole; wants and their answers share a
+ * link, so both are void when it breaks, and are asked for again.
  */
 #include "config.h"
 
 #include "worker/client/client_state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define WANTS_PER_FRAME (GW_MESSAGE_BYTES_MAX / GW_WANT_BYTES)
 
-/* Whether its push, or that of its group, is made and is ours to send. */
+void gw_client_connect(struct gw_client *client)
+{
+    struct gw_error error;
+    for (uint32_t s = 0; s < gw_client_shards(client); s++) {
+        enum gw_status status = gw_client_shard_dial(client, s, &error);
+        if (status == GW_OK) {
+            status = gw_client_out_window(client, s);
+            if (status != GW_OK)
+                gw_fail(&error, status, "no memory for windows");
+        }
+        if (status != GW_OK) {
+            gw_client_fail(client, status, "server %u (%s): %s", s,
+                           gw_client_shard_host(client, s), error.text);
+            return;
+        }
+    }
+}
+
+int gw_client_windows_open(const struct gw_client *client)
+{
+    return gw_client_shards_are_open(client) && gw_node_is_whole(client->node);
+}
+
+/* ---- what a broken link lost ---- */
+
+/* The push of a chunk, or that of its group, is made and is ours to send. */
 static int is_out(const struct gw_client *client, uint32_t c)
 {
     const struct gw_client_chunk *chunk = &client->chunk[c];
@@ -22,15 +45,13 @@ static int is_out(const struct gw_client *client, uint32_t c)
             (chunk->via == GW_CHUNK_OWNED && gw_node_has_sum(client->node, c)));
 }
 
-/* A link is back: what it may have lost goes out again, chunk by chunk. */
-static void resend(struct gw_client *client, uint32_t shard, unsigned link)
+static void push_again(struct gw_client *client, uint32_t shard, unsigned link)
 {
     const struct gw_map *map = client->map;
     for (uint32_t i = 0; i < map->shard_chunks[shard]; i++) {
         uint32_t c = map->shard_chunk[shard][i];
-        struct gw_client_chunk *chunk = &client->chunk[c];
         if (gw_client_link_of(client, c) == link &&
-            (chunk->seeding || is_out(client, c)))
+            (client->chunk[c].seeding || is_out(client, c)))
             gw_client_send_chunk(client, c);
     }
 }
@@ -47,7 +68,7 @@ static void on_again_sent(struct gw_send *send, enum gw_status status)
     free(send->owner);
 }
 
-/* Fills wants for the chunks of a link whose weights have not arrived. */
+/* Fills wants for the chunks of a link that lack weights. */
 static uint32_t missing_wants(struct gw_client *client,
                               uint32_t shard,
                               unsigned link,
@@ -62,14 +83,13 @@ static uint32_t missing_wants(struct gw_client *client,
         if (!gw_client_asks_for(&client->chunk[c]) ||
             gw_client_link_of(client, c) != link)
             continue;
-        const struct gw_want what =
+        const struct gw_want want =
             gw_client_want_for(client, &client->chunk[c], c, 1);
-        gw_want_encode(&what, bytes + (size_t)n++ * GW_WANT_BYTES);
+        gw_want_encode(&want, bytes + (size_t)n++ * GW_WANT_BYTES);
     }
     return n;
 }
 
-/* Posts once more what the link, or the answers on it, may have lost. */
 static void want_again(struct gw_client *client, uint32_t shard, unsigned link)
 {
     uint32_t next = 0, n = 1;
@@ -84,14 +104,15 @@ static void want_again(struct gw_client *client, uint32_t shard, unsigned link)
             .frame = {.kind = GW_FRAME_WANT,
                       .chunk = GW_CHUNK_NONE,
                       .length = n * GW_WANT_BYTES,
-                      .decision = (uint32_t)atomic_load(&client->decision)},
+                      .decision = (uint32_t)gw_client_decided(client)},
             .payload = again->bytes,
             .priority = GW_CLIENT_PRIORITY,
             .done = on_again_sent,
             .owner = again,
         };
         if (n > 0)
-            gw_peer_send(client->shard[shard].peer, link, &again->send);
+            gw_peer_send(gw_client_shard_peer(client, shard), link,
+                         &again->send);
         else
             free(again);
     }
@@ -101,76 +122,12 @@ void gw_client_link_up(struct gw_client *client,
                        struct gw_peer *peer,
                        unsigned link)
 {
-    for (uint32_t s = 0; s < client->shards; s++) {
-        if (client->shard[s].peer != peer)
-            continue;
-        gw_client_ask_links(client, s);
-        gw_client_show_arenas(client, s, link);
-    }
+    uint32_t shard = gw_client_shard_of(client, peer);
+    if (shard == gw_client_shards(client))
+        return;
+    gw_client_out_link_up(client, shard, link);
     if (!client->chunk || !gw_client_windows_open(client))
         return;
-    for (uint32_t s = 0; s < client->shards; s++) {
-        if (client->shard[s].peer != peer)
-            continue;
-        resend(client, s, link);
-        want_again(client, s, link);
-    }
-}
-
-void gw_client_window(struct gw_client *client,
-                      struct gw_peer *peer,
-                      const struct gw_window_open *window)
-{
-    for (uint32_t s = 0; s < client->shards; s++) {
-        struct gw_client_shard *shard = &client->shard[s];
-        if (shard->peer != peer)
-            continue;
-        uint64_t bytes = client->map->shard_bytes[s];
-        if (window->bytes < bytes || window->id == GW_WINDOW_NONE) {
-            gw_client_fail(client, GW_EMISMATCH,
-                           "%s opened a window of %llu bytes, its shard has "
-                           "%llu",
-                           peer->name, (unsigned long long)window->bytes,
-                           (unsigned long long)bytes);
-            return;
-        }
-        if (window->kind == GW_FRAME_PUSH)
-            shard->landing = window->id;
-        else if (window->kind == GW_FRAME_SEED)
-            shard->seeds = window->id;
-    }
-}
-
-int gw_client_windows_open(const struct gw_client *client)
-{
-    for (uint32_t s = 0; s < client->shards; s++)
-        if (client->shard[s].landing == GW_WINDOW_NONE ||
-            (client->rank == 0 && client->shard[s].seeds == GW_WINDOW_NONE))
-            return 0;
-    return gw_node_is_whole(client->node);
-}
-
-void gw_client_connect(struct gw_client *client)
-{
-    struct gw_error error;
-    for (uint32_t s = 0; s < client->shards; s++) {
-        struct gw_client_shard *shard = &client->shard[s];
-        enum gw_status status = gw_member_dial(
-            client->member, shard->address, GW_ROLE_SERVER, shard->incarnation,
-            client->connections, NULL, &shard->peer, &error);
-        if (status == GW_OK)
-            status = gw_client_landing_windows(client, shard);
-        if (status == GW_OK) /* which nothing can be put into */
-            status = gw_window_open(&shard->peer->windows, GW_FRAME_SHOWN,
-                                    client->gradients, client->map->arena_bytes,
-                                    &shard->gradients);
-        if (status != GW_OK) {
-            gw_client_fail(client, status, "server %u (%s): %s", s, shard->host,
-                           error.text);
-            return;
-        }
-        shard->peer->id = s;
-        snprintf(shard->peer->name, sizeof shard->peer->name,
-                 "server %u (%.60s)", shard->server, shard->host);
-    }
+    push_again(client, shard, link);
+    want_again(client, shard, link);
 }

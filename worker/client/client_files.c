@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/update/update.h"
 #include "proto/digest.h"
 #include "transport/member/remote.h"
 
@@ -42,49 +41,23 @@ struct gw_client_files {
 
 /* ---- in ---- */
 
-/* Whether a checkpoint of this clock has a file of ours: the state of our own
-   optimizer, under a policy that may be about to begin. */
-static int has_part(const struct gw_client *client, uint64_t clock)
-{
-    const struct gw_policy_word *word = &client->word;
-    if (client->next.clock && client->next.clock <= clock + 1)
-        word = &client->next.word;
-    if (client->after.clock && client->after.clock <= clock + 1)
-        word = &client->after.word;
-    const struct gw_optimizer *optimizer =
-        gw_optimizer_find(gw_config_policy_terms(&client->config, word).inner);
-    return gw_policy_is_local(word->kind) && optimizer && optimizer->states > 0;
-}
-
-void gw_client_cut_decided(struct gw_client *client,
-                           uint64_t clock,
-                           uint64_t name)
-{
-    uint32_t in = atomic_load(&client->cuts_in);
-    if (!has_part(client, clock))
-        return;
-    if (in - atomic_load(&client->cuts_out) == GW_CLIENT_CUTS) {
-        gw_client_fail(client, GW_EPROTO, "too many cuts at once");
-        return;
-    }
-    client->cut[in % GW_CLIENT_CUTS] = (struct gw_client_cut){name, clock};
-    atomic_store(&client->cuts_in, in + 1);
-}
-
 void gw_client_files_link_up(struct gw_client *client)
 {
     if (client->files)
         gw_remote_link_up(client->files->remote);
 }
 
-int gw_client_files_reply(struct gw_client *client,
-                          const struct gw_file_reply *reply)
+void gw_client_got_file_reply(void *actor,
+                              struct gw_peer *peer,
+                              const struct gw_message *message)
 {
-    if (!client->files)
-        return 0;
+    struct gw_client *client = actor;
+    if (!client->files) {
+        gw_peer_reject(peer, 0, GW_MESSAGE_UNEXPECTED);
+        return;
+    }
     client->progress_us = gw_loop_now(client->loop);
-    gw_remote_reply(client->files->remote, reply);
-    return 1;
+    gw_remote_reply(client->files->remote, &message->file_reply);
 }
 
 int gw_client_files_frame(struct gw_client *client,
@@ -118,7 +91,7 @@ static enum gw_status open_files(struct gw_client *client)
               : gw_fail(&error, GW_ENOMEM, "no memory for files");
     if (status == GW_OK) {
         files->client = client;
-        gw_worker_file_name(client->rank, client->ranks, files->name);
+        gw_worker_file_name(client->job->rank, client->job->ranks, files->name);
         client->files = files;
     } else {
         gw_client_fail(client, status, "%s", error.text);
@@ -159,25 +132,14 @@ static enum gw_status settle(struct gw_client *client)
 
 enum gw_status gw_client_saved(struct gw_client *client)
 {
-    if (atomic_load(&client->failed))
+    if (gw_client_is_over(client))
         return client->error.status;
     return client->files ? settle(client) : GW_OK;
 }
 
 /* ---- sending ---- */
 
-int gw_client_cut(struct gw_client *client, uint64_t clock, uint64_t *name_p)
-{
-    uint32_t out = atomic_load(&client->cuts_out);
-    const struct gw_client_cut *cut = &client->cut[out % GW_CLIENT_CUTS];
-    if (out == atomic_load(&client->cuts_in) || cut->clock != clock)
-        return 0;
-    *name_p = cut->name;
-    atomic_store(&client->cuts_out, out + 1);
-    return 1;
-}
-
-/* On another thread: touches what is sent. */
+/* On another thread: touches only the file that is sent. */
 static void run_digest(struct gw_work *work)
 {
     struct gw_client_files *files = work->owner;
@@ -246,11 +208,6 @@ enum gw_status gw_client_save(struct gw_client *client,
 
 /* ---- reading ---- */
 
-int gw_client_has_inner(const struct gw_client *client)
-{
-    return client->start.has_inner;
-}
-
 static void
 was_read(void *owner, enum gw_status status, const char *text, uint64_t bytes)
 {
@@ -268,7 +225,7 @@ read_file(struct gw_client *client, uint64_t offset, void *to, size_t n)
     struct gw_client_files *files = client->files;
     gw_loop_enter(client->loop);
     files->busy = 1;
-    files->clock = client->start.state.clock;
+    files->clock = gw_client_first_step(client);
     gw_remote_read(files->remote, files->clock, files->name, offset, to, n,
                    was_read, files);
     gw_loop_leave(client->loop);

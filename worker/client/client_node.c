@@ -13,11 +13,6 @@
 /* Wherever it may, at any port. */
 #define LISTEN "any:0"
 
-uint32_t gw_node_ranks(const struct gw_client_node *node)
-{
-    return node ? node->group.n : 1;
-}
-
 /* ---- in ---- */
 
 /* Weights that its owner gives of a chunk. */
@@ -88,8 +83,8 @@ static enum gw_status open_windows(struct gw_client_node *node,
     uint64_t bytes = client->map->arena_bytes;
     uint64_t landing = gw_client_landing_bytes(client, encoding);
     enum gw_status status =
-        gw_window_open(&peer->windows, GW_FRAME_PARTS, client->gradients, bytes,
-                       &who->own_gradients);
+        gw_window_open(&peer->windows, GW_FRAME_PARTS,
+                       gw_client_gradients(client), bytes, &who->own_gradients);
     if (status == GW_OK)
         status = gw_window_open(&peer->windows, GW_FRAME_WEIGHTS,
                                 gw_client_landing(client, encoding, 0), landing,
@@ -126,7 +121,7 @@ static enum gw_status admit(void *owner,
     }
     if (hello->role != GW_ROLE_WORKER ||
         !gw_group_has(node->group, hello->rank) ||
-        hello->rank <= node->client->rank || who->peer ||
+        hello->rank <= node->client->job->rank || who->peer ||
         who->incarnation != hello->incarnation || !who->has_secret) {
         snprintf(why, why_bytes, "not a neighbour of this worker");
         return GW_EREFUSED;
@@ -142,7 +137,7 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
     struct gw_client *client = node->client;
     struct gw_neighbour *who = peer->owner;
     enum gw_status status = gw_peer_show(peer, link, who->own_gradients);
-    if (status == GW_EUNSUPPORTED && !client->hollow) {
+    if (status == GW_EUNSUPPORTED && !client->job->payload_free) {
         gw_client_fail(client, status,
                        "cannot show %s the gradients, which are not in shared "
                        "memory here; set cluster.local_reduction = \"off\"",
@@ -166,7 +161,7 @@ static void link_down(void *owner,
     gw_node_sum_link_down(node, who);
     if (status == GW_EPROTO)
         gw_client_tell_fault(client, peer, why);
-    else if (!atomic_load(&client->failed))
+    else if (!gw_client_is_over(client))
         gw_log_limited(client->log, &client->limit, GW_LOG_INFO,
                        "connection %u to %s broke: %s (%s)", link, peer->name,
                        why, gw_status_text(status));
@@ -219,7 +214,7 @@ int gw_node_is_whole(const struct gw_client_node *node)
     for (uint32_t i = 0; node && i < node->group.n; i++) {
         const struct gw_neighbour *who =
             &node->neighbour[(node->group.first + i) % GW_GROUP_MAX];
-        if (node->group.first + i != node->client->rank &&
+        if (node->group.first + i != node->client->job->rank &&
             (who->gradients == GW_WINDOW_NONE ||
              who->weights == GW_WINDOW_NONE))
             return 0;
@@ -287,7 +282,7 @@ const char *gw_node_address(const struct gw_client_node *node)
 void gw_node_view(struct gw_client_node *node,
                   const struct gw_view_member *member)
 {
-    uint32_t own = node->client->rank;
+    uint32_t own = node->client->job->rank;
     if (member->id / GW_GROUP_MAX != own / GW_GROUP_MAX)
         return;
     struct gw_neighbour *who = gw_node_neighbour(node, member->id);
@@ -303,10 +298,13 @@ enum gw_status gw_node_start(struct gw_client_node *node,
                              const struct gw_start *start)
 {
     struct gw_client *client = node->client;
-    if (!gw_groups_are_valid(start->groups, start->groups_n, client->ranks))
+    if (!gw_groups_are_valid(start->groups, start->groups_n,
+                             client->job->ranks))
         return GW_EPROTO;
-    node->group = gw_group_of(start->groups, start->groups_n, client->rank);
-    gw_member_set_rank(node->member, client->rank);
+    node->group =
+        gw_group_of(start->groups, start->groups_n, client->job->rank);
+    client->group_ranks = node->group.n;
+    gw_member_set_rank(node->member, client->job->rank);
     if (start->silence_us)
         gw_member_set_silence(node->member, start->silence_us);
     for (uint32_t i = 0; i < node->group.n; i++)
@@ -348,7 +346,7 @@ enum gw_status gw_node_connect(struct gw_client_node *node,
     gw_member_lend(node->member, &arenas->gradients);
     node->attached = 1;
     for (uint32_t rank = node->group.first;
-         status == GW_OK && rank < node->client->rank; rank++)
+         status == GW_OK && rank < node->client->job->rank; rank++)
         status = dial(node, gw_node_neighbour(node, rank), error);
     return status;
 }

@@ -48,9 +48,6 @@ void gw_node_view(struct gw_client_node *node,
 enum gw_status gw_node_start(struct gw_client_node *node,
                              const struct gw_start *start);
 
-/* How many ranks push as one with us, at least 1. */
-uint32_t gw_node_ranks(const struct gw_client_node *node);
-
 /* Connects; the arenas and what a device has (NULL: nothing) are the
    client's. Errors of gw_member_dial. */
 struct gw_client_arenas;

@@ -98,13 +98,14 @@ static inline struct gw_neighbour *gw_node_at(struct gw_client_node *node,
                                               uint32_t i)
 {
     uint32_t rank = node->group.first + i;
-    return rank == node->client->rank ? NULL : gw_node_neighbour(node, rank);
+    return rank == node->client->job->rank ? NULL
+                                           : gw_node_neighbour(node, rank);
 }
 
 static inline int gw_node_owns(const struct gw_client_node *node,
                                uint32_t chunk)
 {
-    return gw_group_owner(node->group, chunk) == node->client->rank;
+    return gw_group_owner(node->group, chunk) == node->client->job->rank;
 }
 
 /* client_sum.c: the sum of a chunk lies in our gradients. */

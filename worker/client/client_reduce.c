@@ -194,7 +194,7 @@ void gw_node_let_go(struct gw_client_node *node)
     node->let_go = 1; /* what is stopped lets the loop run */
     if (node->way)
         node->way->stop(node->reduction);
-    for (uint32_t i = 0; i < node->group.n; i++) {
+    for (uint32_t i = 0; node->device && i < node->group.n; i++) {
         struct gw_neighbour *who = gw_node_at(node, i);
         if (who)
             unsee(node, who);

@@ -123,10 +123,10 @@ sum_chunk(struct gw_client_node *node, uint32_t index, struct gw_error *error)
     struct gw_sum_chunk *chunk = &node->chunk[index];
     const float *part[GW_GROUP_MAX];
     uint8_t bad[GW_GROUP_MAX] = {0};
-    uint32_t self = node->client->rank - node->group.first;
+    uint32_t self = node->client->job->rank - node->group.first;
     for (uint32_t i = 0; i < node->group.n; i++)
         part[i] = chunk->part[i].samples == 0 ? NULL
-                  : i == self                 ? node->client->gradients
+                  : i == self ? gw_client_gradients(node->client)
                               : gw_node_at(node, i)->seen.gradients;
     const struct gw_device_sum what = {
         .part = part,
@@ -134,7 +134,7 @@ sum_chunk(struct gw_client_node *node, uint32_t index, struct gw_error *error)
         .self = self,
         .first = place->arena_offset / sizeof(float),
         .elems = place->elems,
-        .stays = node->client->chunk[index].stays,
+        .stays = gw_client_is_on_device(node->client, index),
     };
     enum gw_status status =
         node->device->sum(node->device->owner, &what, bad, error);
@@ -151,8 +151,8 @@ static void sum(struct gw_client_node *node, uint32_t index)
     if (chunk->summing == pushed || node->let_go)
         return;
     chunk->summing = pushed;
-    gw_client_set_stays(node->client, index,
-                        gw_client_is_far(node->client, index));
+    gw_client_set_on_device(node->client, index,
+                            gw_client_leaves_device(node->client, index));
     add_to_queue(&nvlink->sums, index);
 }
 

@@ -36,7 +36,7 @@ static const float *arena_of(struct gw_client_node *node, uint32_t i)
     const struct gw_client *client = node->client;
     const struct gw_neighbour *who = gw_node_at(node, i);
     if (!who)
-        return client->gradients;
+        return gw_client_gradients(client);
     if (!who->peer || who->gradients == GW_WINDOW_NONE)
         return NULL;
     return gw_peer_see(who->peer, GW_NODE_LINK, who->gradients,
@@ -65,10 +65,10 @@ static void sum(struct gw_client_node *node, uint32_t index)
     size_t first = place->arena_offset / sizeof(float);
     if (!find_sources(node, chunk, source))
         return;
-    gw_client_set_stays(node->client, index, 0);
+    gw_client_set_on_device(node->client, index, 0);
     uint64_t spoilers =
         gw_reduce_over(source, node->group.n, first, place->elems,
-                       node->client->gradients + first);
+                       gw_client_gradients(node->client) + first);
     for (uint32_t i = 0; i < node->group.n; i++)
         if (spoilers >> i & 1)
             chunk->part[i].bad = 1;
@@ -93,7 +93,7 @@ static void give(const struct gw_client_node *node,
     gift->frame.length = gw_encoded_bytes(encoding, place->elems);
     gift->frame.payload_crc = had->payload_crc;
     gift->crc_known = !(had->flags & GW_FLAG_NO_CRC);
-    if (!client->hollow)
+    if (!client->job->payload_free)
         gift->payload =
             gw_client_landing(client, encoding, place->arena_offset);
 }

@@ -1,20 +1,43 @@
 /*
- * Inside the client: what its files share.
+ * Inside the client. Each part is a struct of one file, and its fields are
+ * private to that file; other files use calls. The job, the map and the table
+ * of chunks are read by all, and changed by one.
  *
- *   client.c          joining, declaring, pushing, ending
- *   client_wait.c     the caller waits: for weights, for others
- *   client_connect.c  connections to the shards, and what they lose
- *   client_control.c  messages of the coordinator and the servers; stalls
- *   client_data.c     chunks: pushes and wants out, weights in
- *   client_landing.c  where weights are and arrive
- *   client_far.c      gradients that leave from a device's memory
- *   client_shown.c    and those that are read where they are
- *   client_node.c     other workers of this host,
- *   client_sum.c      and what they push together
- *   client_split.c    which part of a step is this rank's
- *   client_even.c     one version of all chunks, for who was late
- *   client_switch.c   from one policy to the next
- *   client_files.c    this worker's part of checkpoints
+ *   client.h           the calls of a worker
+ *   client_state.h     the parts and their calls
+ *   client.c           life: open, declare, attach, finish, close
+ *
+ *   client_tell.c      the first failure; messages to peers
+ *   client_handler.c   table of messages; links that come, break and die
+ *   client_session.c   the coordinator: join, job, view, start, end
+ *   client_report.c    reports to the coordinator
+ *   client_decision.c  the stream of decisions: end, cut, score, quorum
+ *   client_policy.c    the policy that holds, and the switch to the next one
+ *   client_split.c     this rank's part of each step
+ *   client_cut.c       cuts at which this worker has to save
+ *   client_files.c     this worker's files in checkpoints
+ *
+ *   client_wait.c      the caller waits
+ *   client_catch_up.c  one version of all chunks, for a worker that was late
+ *   client_stall.c     waits that take too long
+ *
+ *   client_shard.c     the shards: peers and windows
+ *   client_connect.c   links to shards, and repeats after a break
+ *   client_chunk.c     table of chunks: pushed, wanted, there
+ *   client_push.c      a push from the caller to the link
+ *   client_out.c       the place of the bytes of a chunk that leaves
+ *   client_want.c      requests for weights
+ *   client_weights.c   weights that arrive
+ *   client_landing.c   memory in which they arrive
+ *
+ *   client_node.h      other workers of this host,
+ *   client_node_state.h
+ *   client_node.c      their links,
+ *   client_sum.c       sums of their gradients,
+ *   client_reduce.h    and the ways to make these
+ *   client_reduce.c
+ *   client_reduce_nvlink.c
+ *   client_reduce_shm.c
  */
 #ifndef GW_WORKER_CLIENT_STATE_H
 #define GW_WORKER_CLIENT_STATE_H
@@ -22,126 +45,49 @@
 #include <stdatomic.h>
 
 #include "proto/config.h"
-#include "proto/staleness.h"
+#include "proto/dispatch.h"
 #include "transport/member/member.h"
 #include "worker/client/client.h"
 #include "worker/client/client_node.h"
 
-/* A server's shard, as a worker sees it. */
-struct gw_client_shard {
-    struct gw_peer *peer;
-    char address[GW_ADDRESSES_MAX];
-    char host[64];
-    uint64_t incarnation;
-    uint32_t server;
-    uint32_t landing, seeds; /* windows it gave us; GW_WINDOW_NONE: not yet */
-    uint32_t weights[GW_ENCODINGS]; /* windows we gave it, for weights as the
-                                       job has them sent, and raw */
-    uint32_t gradients;             /* window that it may only read */
-    uint8_t shown;  /* links over which it sees these and raw weights, a bit for
-                       each; */
-    uint8_t read;   /* those over which it has read some, since they came, */
-    uint8_t unread; /* whose last one broke before that, */
-    uint8_t unseeing;         /* and the last two: nothing is shown over them */
-    _Atomic int takes_device; /* payloads, from a device's memory */
+/* Welcome, once it has come. */
+struct gw_client_job {
+    char *text;
+    char tuned[GW_TUNED_BYTES];
+    uint32_t rank, ranks;
+    struct gw_config config;
+    int payload_free; /* payloads are lengths without memory */
 };
 
-/* By whom a chunk is pushed, and its weights come. */
+/* The member that pushes a chunk and brings its weights. */
 enum gw_client_via {
-    GW_CHUNK_ALONE,
-    GW_CHUNK_OWNED, /* by us, as the sum of our group */
-    GW_CHUNK_GIVEN, /* by another of our group */
+    GW_CHUNK_ALONE, /* this worker, for itself */
+    GW_CHUNK_OWNED, /* this worker, as the sum of its host */
+    GW_CHUNK_GIVEN, /* another worker of this host */
 };
 
-/* A chunk on its way out and back. */
+/* A chunk on its way out and back; client_chunk.c alone changes it. */
 struct gw_client_chunk {
     _Atomic uint64_t have; /* version that is there, + 1; 0: nothing yet */
-    const void *device;    /* whose arena has it; NULL: ours on the host. For
-                              who has found that version */
+    const void *device;    /* the arena that has it, on a device; NULL: ours on
+                              the host. Valid for a reader of that version */
     uint64_t want;         /* version asked for, + 1; 0: nothing */
     uint64_t pushed;       /* clock pushed and not yet answered, + 1; 0: none */
     uint64_t pull;         /* name of the pull not yet answered, 0: none */
     uint32_t samples;
-    uint8_t via;     /* enum gw_client_via, of what was pushed last */
+    uint8_t via;     /* enum gw_client_via, of the last push */
     uint8_t apart;   /* its weights come from the shard all the same */
     uint8_t seeding; /* seed sent and not yet answered */
-    uint8_t stays;   /* its gradient is on the device and not in the arena; of
-                        the caller's until it is pushed */
-    uint8_t still;   /* what is pushed stays as it is until it is answered */
-    uint8_t sending; /* frames */
-    uint8_t due;     /* to be sent, as soon as what is being sent has left */
-    struct gw_send send;             /* of the push or the seed, */
-    uint8_t note[GW_SHOWN_AT_BYTES]; /* its payload, if that is shown */
+    uint8_t still;   /* the gradient does not change until it is answered */
 };
 
-struct gw_client;
-struct gw_client_files;
-
-/* The want for one key at one shard over one link. */
-struct gw_client_want {
-    struct gw_client *client;
-    size_t key;
-    uint32_t shard;
-    unsigned link;
-    uint8_t bytes[GW_WANT_BYTES];
-    struct gw_send send;
-    int sending;
-    int again; /* something else is wanted since it was posted */
-};
-
-/* A run of keys handed over by the caller. */
-struct gw_client_run {
-    size_t first, n;
-    uint64_t clock, next;
-    uint32_t samples;
-    int sums;  /* the policy is one under which groups push as one */
-    int still; /* and gradients stay as they are until they are answered */
-    int apart; /* with `next` another policy begins: nobody may be behind */
-};
-
-/* What the caller waits for, and is told of when it takes too long. Who has not
-   come or not connected is told by the coordinator and by the shards. */
-enum gw_client_waiting {
-    GW_WAITING_UNWATCHED,
-    GW_WAITING_WEIGHTS,
-    GW_WAITING_PULL,
-    GW_WAITING_SCORE,
-    GW_WAITING_FILE,
-};
-
-/* Single pushes, where all ranks stand still: the step that it is. */
-struct gw_client_meeting {
-    uint64_t step;
-    uint64_t name; /* of the pull there: the decision's number */
-};
-
-/* A policy and the clock from which it holds. */
-struct gw_client_switch {
-    uint64_t clock; /* + 1; 0: none is decided */
-    struct gw_policy_word word;
-    uint64_t renumbers; /* the decision that numbers clocks anew; 0: none */
-};
-
-/* train.split = speed: the part in force and the one to come, in any order. */
-struct gw_client_split {
-    uint32_t *weight; /* [ranks] scratch; NULL: parts are even */
-    struct {
-        _Atomic uint64_t clock; /* from which it holds */
-        _Atomic uint64_t range; /* begin << 32 | end */
-    } entry[2];
-};
-
-/* Bulk frames leave behind control messages; earlier chunks leave earlier. */
-#define GW_CLIENT_PRIORITY 1
-
-#define GW_CLIENT_RUNS 256 /* a power of two; more wait for room */
-#define GW_CLIENT_CUTS                                                         \
-    4 /* a power of two; shard 0 has no more open at once                      \
-       */
-
-/* A checkpoint: its step, and our clock there. */
-struct gw_client_cut {
-    uint64_t name, clock;
+/* The terms of a push, by the policy that holds. */
+struct gw_push_terms {
+    int local; /* gradients of a local policy, made on the host */
+    int sums;  /* the workers of a host push one sum */
+    int still; /* gradients stay as they are until they are answered */
+    int apart; /* another policy begins with the next version: each worker asks
+                  the shards itself, so that none is behind */
 };
 
 struct gw_client {
@@ -149,115 +95,53 @@ struct gw_client {
     struct gw_loop *loop;
     struct gw_log *log;
     struct gw_metrics *metrics;
-
-    /* what every frame and every look of a waiting caller needs */
-    _Atomic int failed; /* the job is over for us: error says why */
-    int each;           /* the word that holds: each push makes a version */
-    struct gw_map *map;
-    struct gw_client_chunk *chunk; /* [map->chunks] */
-    struct gw_client_shard *shard; /* [shards] */
-    uint64_t progress_us;
-    _Atomic uint64_t decision, decision_needed; /* as followed so far */
-    _Atomic uint64_t told_decision; /* the last that the coordinator has too */
-    uint64_t voided;                /* wants of before this decision are void */
-    _Atomic int renews; /* next renumbers, and all may go on by it */
-    _Atomic uint64_t end_clock;
-    _Atomic uint64_t called; /* clock + 1 at which all stand still to be scored,
-                                or for good; 0: none */
-    uint64_t waits_version;  /* of the wait that is going on */
-    size_t waits_first, waits_n;
-    int end_reason;
-
     struct gw_member *member;
     struct gw_peer *coordinator;
+
+    _Atomic int failed; /* the job is over for this client: error says why */
     struct gw_error error;
-    int joined;
-    int ended; /* by the coordinator */
-    int said_bye;
-    struct gw_log_limit limit;
+    uint64_t
+        progress_us; /* the loop's: when something last came or was pushed */
+    struct gw_log_limit limit; /* lines about links that break */
+    uint32_t group_ranks; /* ranks of this host that push one sum, at least 1 */
 
-    char *job;
-    char tuned[GW_TUNED_BYTES];
-    uint32_t rank, ranks;
-    struct gw_config config;
+    /* set once */
+    const struct gw_client_job *job;     /* NULL until Welcome */
+    struct gw_map *map;                  /* NULL until declared */
+    const struct gw_client_chunk *chunk; /* [map->chunks], as above */
 
-    /* the policy that holds; changed by the caller, with the loop in hand */
-    struct gw_policy_word word;
-    uint64_t until; /* the step at which the plan has another */
-    int may_jump;   /* the word: who is late goes on at a newer version */
-    struct gw_client_switch next, after; /* the loop's */
-    _Atomic uint64_t next_clock;         /* next.clock, for the caller */
-
-    uint32_t members_seen, members_total, shards;
-    int view_complete, started;
-    struct gw_met met; /* on this host */
-    struct gw_start start;
-    struct gw_course_cut from; /* of Welcome */
-    uint64_t first_clock;
-    int needs_seed;
-    unsigned connections;
-
-    struct gw_client_node *node; /* NULL: no others of this host */
-    float *weights, *gradients;
-    const struct gw_device_arenas *device; /* NULL: they are made there */
-    uint16_t *bf16; /* where weights arrive; NULL: in their arena */
-    int bf16_stays; /* and is not widened into that */
-    int pulled;     /* the caller's: weights are raw, whatever arrives else */
-    int hollow;     /* the job's payloads are lengths: neither has memory */
-    struct gw_client_want *want; /* [keys][shards][connections] */
-
-    /* from the caller to the loop */
-    struct gw_client_run run[GW_CLIENT_RUNS];
-    _Atomic uint32_t runs_in, runs_out;
-    struct gw_task runs_task, stop_task;
-
-    /* decisions */
-    _Atomic double loss_scale;
-    _Atomic uint64_t late_clock;    /* + 1, the last that goes on without us */
-    _Atomic uint64_t counted_clock; /* + 1, the last that does not */
-    _Atomic uint64_t polled;        /* clock + 1 of the last poll */
-    uint64_t score_clock;           /* + 1, of the last one */
-    uint64_t scored_clock;          /* whose result the caller waits for */
-    struct gw_client_score score;
-    struct gw_client_split split;
-    struct gw_client_meeting meeting;
-    int scores;          /* for the test set to be scored */
-    _Atomic int drained; /* from a drain to its end, or the job's */
-    _Atomic uint64_t staleness[GW_STALENESS_BUCKETS]; /* each push */
-
-    /* checkpoints that we have not given our part of, oldest first */
-    struct gw_client_cut cut[GW_CLIENT_CUTS];
-    _Atomic uint32_t cuts_in, cuts_out;
-    struct gw_client_files *files; /* from the first one on */
-
-    struct gw_timer watch;
-    uint64_t stalled_us;
-    enum gw_client_waiting waiting;
-    uint64_t linger_until_us;
+    /* parts, each private to its file */
+    struct gw_client_session *session;
+    struct gw_client_report *report;
+    struct gw_client_decisions *decisions;
+    struct gw_client_policy *policy;
+    struct gw_client_split *split;
+    struct gw_client_cuts *cuts;
+    struct gw_client_files *files; /* NULL before the first one */
+    struct gw_client_waits *waits;
+    struct gw_client_stalls *stalls;
+    struct gw_client_shards *shards;
+    struct gw_client_chunks *chunks;
+    struct gw_client_pushes *pushes;
+    struct gw_client_out *out;
+    struct gw_client_wants *wants;
+    struct gw_client_landing *landing;
+    struct gw_client_node *node; /* NULL: no other worker of this host */
 };
 
-/* Over which of the connections to its shard a chunk goes. */
-static inline unsigned gw_client_link_of(const struct gw_client *client,
-                                         uint32_t chunk)
-{
-    return chunk % client->connections;
-}
+/* Bulk frames leave after control messages; earlier chunks leave earlier. */
+#define GW_CLIENT_PRIORITY 1
 
-/* Whether a chunk lacks something that a shard has to send. */
-static inline int gw_client_asks_for(const struct gw_client_chunk *chunk)
-{
-    return chunk->pull ||
-           (chunk->want && (chunk->via != GW_CHUNK_GIVEN || chunk->apart));
-}
-
-/* As what weights are wanted, but for plain pulls. */
+/* The encoding of weights that are wanted; pulls are raw. */
 static inline enum gw_encoding
 gw_client_encoding(const struct gw_client *client)
 {
-    return client->config.train.weights;
+    return client->job->config.train.weights;
 }
 
-/* client.c */
+/* ---- client_tell.c ---- */
+
+/* The first failure is kept; later ones change nothing. */
 void gw_client_fail(struct gw_client *client,
                     enum gw_status status,
                     const char *format,
@@ -265,157 +149,154 @@ void gw_client_fail(struct gw_client *client,
 void gw_client_tell(struct gw_client *client,
                     struct gw_peer *peer,
                     const struct gw_message *message);
-
-/* Whether what is pushed now is the sum of those of this host. */
-int gw_client_pushes_sums(const struct gw_client *client);
-
-enum gw_status gw_client_wait_for(struct gw_client *client,
-                                  int (*done)(const struct gw_client *client),
-                                  enum gw_client_waiting waiting);
-
-/* client_control.c */
-extern const struct gw_member_handler gw_client_handler;
-void gw_client_watch(struct gw_client *client); /* for stalls, until close */
-/* For the coordinator to name: how a shard, or a neighbour, broke the protocol
-   on a link that is closed for it. */
+/* Reports to the coordinator that a peer broke the protocol on a link, which is
+   closed for it. */
 void gw_client_tell_fault(struct gw_client *client,
                           const struct gw_peer *peer,
                           const char *why);
-/* Fault for struct gw_member_handler, for the coordinator to see; once it has
-   told. */
+/* Reports a cause that keeps others waiting (gw_member_handler.stuck). */
 void gw_client_stuck(struct gw_client *client,
                      const struct gw_peer *peer,
                      const char *text);
 
-/* client_split.c. GW_ENOMEM, GW_EPROTO: weights that do not add up. */
+/* ---- client_handler.c ---- */
+
+extern const struct gw_member_handler gw_client_handler;
+
+/* ---- client_session.c ---- */
+
+enum gw_status gw_client_session_open(struct gw_client *client);
+void gw_client_session_cancel(struct gw_client *client); /* its task */
+void gw_client_session_close(struct gw_client *client);
+/* A link to the coordinator: the first time the client joins. */
+void gw_client_session_link_up(struct gw_client *client);
+gw_message_handle_fn gw_client_got_welcome, gw_client_got_view,
+    gw_client_got_start, gw_client_got_end;
+/* Sends the declaration. */
+void gw_client_session_declare(struct gw_client *client,
+                               const struct gw_client_declaration *from);
+/* Sends the good-bye. */
+void gw_client_session_bye(struct gw_client *client,
+                           uint64_t clock,
+                           const uint8_t digest[GW_DIGEST_BYTES],
+                           uint64_t rss_bytes);
+/* A client that failed by itself tells the coordinator why, and lingers until
+   the message has left. */
+void gw_client_session_last_words(struct gw_client *client);
+int gw_client_has_job(const struct gw_client *client);
+int gw_client_has_view(const struct gw_client *client);
+int gw_client_has_started(const struct gw_client *client);
+void gw_client_colocated(const struct gw_client *client,
+                         struct gw_mates *mates_p);
+/* The step at which the job began or goes on. */
+uint64_t gw_client_first_step(const struct gw_client *client);
+
+/* ---- client_report.c ---- */
+
+enum gw_status gw_client_report_open(struct gw_client *client);
+void gw_client_report_close(struct gw_client *client);
+gw_message_handle_fn gw_client_got_poll;
+void gw_client_count_staleness(struct gw_client *client, uint32_t staleness);
+
+/* ---- client_decision.c ---- */
+
+enum gw_status gw_client_decisions_open(struct gw_client *client);
+void gw_client_decisions_close(struct gw_client *client);
+gw_message_handle_fn gw_client_got_decision;
+/* The client fails if this is no number that scales a loss. */
+void gw_client_set_loss_scale(struct gw_client *client, double loss_scale);
+/* Number of the last decision that was followed. Any thread. */
+uint64_t gw_client_decided(const struct gw_client *client);
+/* The last decision that the coordinator has as well. Any thread. */
+uint64_t gw_client_told_decision(const struct gw_client *client);
+/* Number of the last decision that the sender of a frame had followed. */
+uint64_t gw_client_decision(const struct gw_client *client,
+                            const struct gw_frame *frame);
+/* Weights that were made with that decision are in the arena. */
+void gw_client_need_decision(struct gw_client *client, uint64_t number);
+/* Every decision that weights in the arena were made with is known. */
+int gw_client_has_decisions(const struct gw_client *client);
+/* Clock + 1 at which all ranks stand still to be scored, or for good; 0: none.
+   Any thread. */
+uint64_t gw_client_called(const struct gw_client *client);
+/* The meeting of all ranks that stand still. The caller, with the loop. */
+struct gw_client_meeting {
+    uint64_t step;
+    uint64_t name; /* the pull's: the decision's number */
+};
+struct gw_client_meeting gw_client_meeting(const struct gw_client *client);
+/* The meeting is over: its pull begins. Returns the name of the pull. */
+uint64_t gw_client_leave_meeting(struct gw_client *client);
+/* All ranks meet at the last clock of the job, by the last decision. */
+void gw_client_meet_at_end(struct gw_client *client, uint64_t clock);
+/* The evaluation of that step is given to shard 0; and its result. */
+void gw_client_begin_score(struct gw_client *client, uint64_t step);
+uint64_t gw_client_scored_step(const struct gw_client *client);
+int gw_client_has_score(const struct gw_client *client);
+struct gw_client_score gw_client_last_score(const struct gw_client *client);
+
+/* ---- client_policy.c ---- */
+
+enum gw_status gw_client_policy_open(struct gw_client *client);
+void gw_client_policy_close(struct gw_client *client);
+/* The word holds from `step` on. */
+void gw_client_set_policy(struct gw_client *client,
+                          const struct gw_policy_word *word,
+                          uint64_t step);
+void gw_client_switch_decided(struct gw_client *client,
+                              const struct gw_decision *decision);
+/* The next policy gives clocks new numbers. */
+int gw_client_next_renumbers(const struct gw_client *client);
+/* All ranks may go on by it; and whether they may. The latter on any thread. */
+void gw_client_may_renew(struct gw_client *client);
+int gw_client_renews(const struct gw_client *client);
+/* Before `clock`: takes up the next policy, if it begins there. The caller,
+   with the loop. */
+enum gw_client_taken {
+    GW_SWITCH_NONE,
+    GW_SWITCH_TAKEN,
+    GW_SWITCH_RENUMBERED, /* *clock_p is the new clock */
+};
+int gw_client_has_next_policy(const struct gw_client *client); /* any thread */
+enum gw_client_taken gw_client_take_policy(struct gw_client *client,
+                                           uint64_t *clock_p);
+/* The policy that holds at a clock, or is decided to. */
+const struct gw_policy_word *gw_client_policy_at(const struct gw_client *client,
+                                                 uint64_t clock);
+const struct gw_policy_word *
+gw_client_policy_now(const struct gw_client *client);
+/* A worker that is late goes on at a newer version (backup). */
+int gw_client_may_jump(const struct gw_client *client);
+/* For a push with which version `next` is asked for. The caller's thread. */
+struct gw_push_terms gw_client_push_terms(const struct gw_client *client,
+                                          uint64_t next);
+/* A push is now the sum of the workers of this host. */
+int gw_client_pushes_sums(const struct gw_client *client);
+
+/* ---- client_split.c ---- */
+
+void gw_client_split_close(struct gw_client *client);
+/* GW_ENOMEM, GW_EPROTO: weights that do not add up. */
 enum gw_status gw_client_split_begin(struct gw_client *client,
                                      const struct gw_start *start);
-void gw_client_split_close(struct gw_client *client);
 void gw_client_split_decided(struct gw_client *client,
                              const struct gw_decision *decision);
 
-/* client_switch.c */
-void gw_client_follow_word(struct gw_client *client,
-                           const struct gw_policy_word *word,
-                           uint64_t step);
-void gw_client_switch_decided(struct gw_client *client,
-                              const struct gw_decision *decision);
+/* ---- client_cut.c ---- */
 
-/* client_connect.c */
-void gw_client_connect(struct gw_client *client);
-void gw_client_link_up(struct gw_client *client,
-                       struct gw_peer *peer,
-                       unsigned link);
-void gw_client_window(struct gw_client *client,
-                      struct gw_peer *peer,
-                      const struct gw_window_open *window);
-int gw_client_windows_open(const struct gw_client *client);
-
-/* client_shown.c: what shards of this host read where it is. Over each link
-   that comes the arenas are shown anew; not over one that broke on it. */
-void gw_client_show_arenas(struct gw_client *client,
-                           uint32_t shard,
-                           unsigned link);
-/* The chunk that was shown has its answer: the shard has read it. */
-void gw_client_was_read(struct gw_client *client, uint32_t chunk);
-/* Whether what is to be sent of a chunk is shown instead; makes its send say
-   where it lies. */
-int gw_client_is_shown(const struct gw_client *client, uint32_t chunk);
-void gw_client_show(struct gw_client *client, uint32_t chunk);
-/* For the log, when links have come. */
-void gw_client_tell_shown(const struct gw_client *client);
-
-/* client_data.c */
-enum gw_status gw_client_data_open(struct gw_client *client,
-                                   struct gw_error *error);
-void gw_client_data_close(struct gw_client *client);
-void gw_client_frame(struct gw_client *client,
-                     struct gw_peer *peer,
-                     unsigned link,
-                     const struct gw_frame *frame);
-/* A want for what a chunk lacks, under the condition that the policy makes of
-   it, for `count` chunks from `first` on. */
-struct gw_want gw_client_want_for(const struct gw_client *client,
-                                  const struct gw_client_chunk *lacking,
-                                  uint32_t first,
-                                  uint32_t count);
-/* Sends what there is of a chunk; whole, and as often as it takes. */
-void gw_client_send_chunk(struct gw_client *client, uint32_t index);
-/* Weights that a neighbour gives; `device` as a chunk has it. */
-void gw_client_given(struct gw_client *client,
-                     struct gw_peer *peer,
-                     const struct gw_frame *frame,
-                     const void *device);
-/* Those of a chunk that we own are where they are given from, which is `device`
-   as a chunk has it. */
-void gw_client_put(struct gw_client *client,
-                   const struct gw_frame *frame,
-                   const void *device);
-int gw_client_has(const struct gw_client *client,
-                  size_t first,
-                  size_t n,
-                  uint64_t version);
-void gw_client_want_all(struct gw_client *client, uint64_t version, int seed);
-void gw_client_pull_all(struct gw_client *client, uint64_t name);
-void gw_client_forget(struct gw_client *client);
-void gw_client_forget_pushes(struct gw_client *client);
-/* What is wanted is void, behind a decision. */
-void gw_client_void(struct gw_client *client, uint64_t decision);
-/* The last decision that the sender of a frame had followed. */
-uint64_t gw_client_decision(const struct gw_client *client,
-                            const struct gw_frame *frame);
-/* The first chunk that is pulled and not there yet, or none. */
-uint32_t gw_client_first_pulled(const struct gw_client *client);
-int gw_client_has_pulled(const struct gw_client *client);
-/* Asks for a version of all chunks of a key. */
-void gw_client_want_key(struct gw_client *client, size_t key, uint64_t version);
-/* The first chunk from `chunk` on that is not at that version, or `end`. */
-uint32_t gw_client_next_missing(const struct gw_client *client,
-                                uint32_t chunk,
-                                uint32_t end,
-                                uint64_t version);
-/* Every decision that weights in the arena were made with is known. */
-int gw_client_has_decisions(const struct gw_client *client);
-uint32_t gw_client_first_missing(const struct gw_client *client,
-                                 size_t first,
-                                 size_t n,
-                                 uint64_t version);
-
-/* client_landing.c. Of gw_window_open. */
-enum gw_status gw_client_landing_windows(struct gw_client *client,
-                                         struct gw_client_shard *shard);
-/* Where what the arena has at `offset` arrives, and how much room all has. */
-void *gw_client_landing(const struct gw_client *client,
-                        enum gw_encoding encoding,
-                        uint64_t offset);
-uint64_t gw_client_landing_bytes(const struct gw_client *client,
-                                 enum gw_encoding encoding);
-/* A chunk has arrived: it is where the caller looks for it after that. */
-void gw_client_landed(struct gw_client *client, const struct gw_frame *frame);
-
-/* client_far.c: whether a chunk is sent from a device's memory, if it is made
-   there. Any thread. */
-int gw_client_is_far(const struct gw_client *client, uint32_t chunk);
-/* Whether every link to a shard takes that; asked when one comes. */
-void gw_client_ask_links(struct gw_client *client, uint32_t shard);
-void gw_client_tell_far(const struct gw_client *client);
-/* Where what is pushed of a chunk is; of keys that the caller makes itself. */
-void gw_client_set_stays(struct gw_client *client, uint32_t chunk, int stays);
-void gw_client_made_on_host(struct gw_client *client, size_t first, size_t n);
-/* Where the gradient of a chunk is that is to be sent now. NULL: the device has
-   failed, and with it the client. */
-const float *gw_client_gradient(struct gw_client *client, uint32_t chunk);
-
-/* client_files.c */
-void gw_client_files_close(struct gw_client *client);
-/* A checkpoint of that name is cut at our `clock`. */
+enum gw_status gw_client_cuts_open(struct gw_client *client);
+void gw_client_cuts_close(struct gw_client *client);
+/* A checkpoint of that name is cut at this rank's `clock`. */
 void gw_client_cut_decided(struct gw_client *client,
                            uint64_t clock,
                            uint64_t name);
-/* What comes from the coordinator; 0 for what nobody waits for. */
+
+/* ---- client_files.c ---- */
+
+void gw_client_files_close(struct gw_client *client);
 void gw_client_files_link_up(struct gw_client *client);
-int gw_client_files_reply(struct gw_client *client,
-                          const struct gw_file_reply *reply);
+gw_message_handle_fn gw_client_got_file_reply;
+/* 0: no file is read. */
 int gw_client_files_frame(struct gw_client *client,
                           const struct gw_frame *frame);
 /* "file worker-0-of-2.safetensors", of the one that is sent or read; returns
@@ -423,10 +304,277 @@ int gw_client_files_frame(struct gw_client *client,
 uint64_t
 gw_client_file_name(const struct gw_client *client, char *text, size_t room);
 
-/* client_even.c */
-int gw_client_is_even(struct gw_client *client,
-                      uint64_t version,
-                      unsigned *rounds,
-                      uint64_t *even_p);
+/* ---- client_wait.c ---- */
+
+/* The reason for which the caller waits; named when the wait takes too long.
+   Members that have not joined or connected are named by the coordinator and by
+   the shards. */
+enum gw_client_waiting {
+    GW_WAITING_UNWATCHED,
+    GW_WAITING_WEIGHTS,
+    GW_WAITING_PULL,
+    GW_WAITING_SCORE,
+    GW_WAITING_FILE,
+};
+struct gw_client_wait {
+    enum gw_client_waiting reason;
+    size_t first, n;  /* of weights: keys */
+    uint64_t version; /* and version */
+};
+
+enum gw_status gw_client_waits_open(struct gw_client *client);
+void gw_client_waits_close(struct gw_client *client);
+enum gw_status gw_client_wait_for(struct gw_client *client,
+                                  int (*done)(const struct gw_client *client),
+                                  enum gw_client_waiting reason);
+/* Between the two the caller has the loop and turns it by itself. */
+void gw_client_begin_wait(struct gw_client *client,
+                          const struct gw_client_wait *wait);
+void gw_client_end_wait(struct gw_client *client);
+/* The wait that is going on. */
+struct gw_client_wait gw_client_waits_for(const struct gw_client *client);
+
+/* ---- client_stall.c ---- */
+
+enum gw_status gw_client_stalls_open(struct gw_client *client);
+void gw_client_stalls_cancel(struct gw_client *client); /* its timer */
+void gw_client_stalls_close(struct gw_client *client);
+/* Watches the caller's waits until close. On the loop. */
+void gw_client_stalls_watch(struct gw_client *client);
+
+/* ---- client_shard.c ---- */
+
+enum gw_status gw_client_shards_open(struct gw_client *client);
+void gw_client_shards_close(struct gw_client *client);
+/* Room for the shards among so many members. GW_ENOMEM. */
+enum gw_status gw_client_shards_expect(struct gw_client *client,
+                                       uint32_t members);
+int gw_client_shards_are_expected(const struct gw_client *client);
+/* The view names a shard. */
+void gw_client_shard_named(struct gw_client *client,
+                           const struct gw_view_member *member);
+/* Every number below the count of shards has been named. */
+int gw_client_shards_are_named(const struct gw_client *client);
+void gw_client_set_connections(struct gw_client *client, unsigned connections);
+uint32_t gw_client_shards(const struct gw_client *client);
+unsigned gw_client_connections(const struct gw_client *client);
+/* NULL before it is dialled. */
+struct gw_peer *gw_client_shard_peer(const struct gw_client *client,
+                                     uint32_t shard);
+/* The shard that is this peer, or as many as there are. */
+uint32_t gw_client_shard_of(const struct gw_client *client,
+                            const struct gw_peer *peer);
+/* Dials it, and opens the windows for weights. */
+enum gw_status gw_client_shard_dial(struct gw_client *client,
+                                    uint32_t shard,
+                                    struct gw_error *error);
+const char *gw_client_shard_host(const struct gw_client *client,
+                                 uint32_t shard);
+/* Windows of the shard, for pushes and for seeds, and ours for weights. */
+uint32_t gw_client_landing_window(const struct gw_client *client,
+                                  uint32_t shard);
+uint32_t gw_client_seeds_window(const struct gw_client *client, uint32_t shard);
+uint32_t gw_client_weights_window(const struct gw_client *client,
+                                  uint32_t shard,
+                                  enum gw_encoding encoding);
+gw_message_handle_fn gw_client_got_window;
+/* All windows for pushes and seeds are there. */
+int gw_client_shards_are_open(const struct gw_client *client);
+/* The connection to its shard over which a chunk goes. */
+unsigned gw_client_link_of(const struct gw_client *client, uint32_t chunk);
+
+/* ---- client_connect.c ---- */
+
+void gw_client_connect(struct gw_client *client);
+/* All windows of shards, and of this host's workers, are there. */
+int gw_client_windows_open(const struct gw_client *client);
+void gw_client_link_up(struct gw_client *client,
+                       struct gw_peer *peer,
+                       unsigned link);
+
+/* ---- client_chunk.c ---- */
+
+enum gw_status gw_client_chunks_open(struct gw_client *client);
+void gw_client_chunks_close(struct gw_client *client);
+/* Tables for the chunks of the map. GW_ENOMEM. */
+enum gw_status gw_client_chunks_make(struct gw_client *client);
+/* A gradient of `clock` is pushed. */
+void gw_client_chunk_pushed(struct gw_client *client,
+                            uint32_t chunk,
+                            uint64_t clock,
+                            uint32_t samples,
+                            const struct gw_push_terms *terms);
+void gw_client_chunk_set_via(struct gw_client *client,
+                             uint32_t chunk,
+                             enum gw_client_via via);
+/* Samples of the sum that is pushed of it. */
+void gw_client_chunk_set_samples(struct gw_client *client,
+                                 uint32_t chunk,
+                                 uint32_t samples);
+void gw_client_chunk_set_seeding(struct gw_client *client,
+                                 uint32_t chunk,
+                                 int seeding);
+/* A version of all chunks of a key is wanted; a pull of all keys. */
+void gw_client_key_wanted(struct gw_client *client,
+                          size_t key,
+                          uint64_t version);
+void gw_client_all_pulled(struct gw_client *client, uint64_t name);
+/* The pull, or else the push, the seed and the want, are answered. */
+void gw_client_chunk_pull_answered(struct gw_client *client, uint32_t chunk);
+void gw_client_chunk_answered(struct gw_client *client, uint32_t chunk);
+/* The version has come into the caller's view: to our arena, or that of a
+   device. */
+void gw_client_chunk_is_there(struct gw_client *client,
+                              uint32_t chunk,
+                              uint64_t version,
+                              const void *device);
+/* Wants of before a decision are void; shards drop them too. */
+void gw_client_void(struct gw_client *client, uint64_t decision);
+/* A want was made when this decision was the last. */
+int gw_client_is_void(const struct gw_client *client, uint64_t decision);
+/* Weights that came by other wants than the pull, and seeds, do not count any
+   more. */
+void gw_client_forget(struct gw_client *client);
+/* Clocks get new numbers: pushes of before are in. */
+void gw_client_forget_pushes(struct gw_client *client);
+/* The shard has to send something of a chunk. */
+int gw_client_asks_for(const struct gw_client_chunk *chunk);
+/* The first chunk that is pulled and not there yet, or GW_CHUNK_NONE. */
+uint32_t gw_client_first_pulled(const struct gw_client *client);
+int gw_client_has_pulled(const struct gw_client *client);
+/* The first chunk from `chunk` on that is not at that version, or `end`. */
+uint32_t gw_client_next_missing(const struct gw_client *client,
+                                uint32_t chunk,
+                                uint32_t end,
+                                uint64_t version);
+/* The same of n keys, or GW_CHUNK_NONE. */
+uint32_t gw_client_first_missing(const struct gw_client *client,
+                                 size_t first,
+                                 size_t n,
+                                 uint64_t version);
+
+/* ---- client_push.c ---- */
+
+enum gw_status gw_client_pushes_open(struct gw_client *client);
+void gw_client_pushes_cancel(struct gw_client *client); /* its task */
+void gw_client_pushes_close(struct gw_client *client);
+/* Tables for the chunks of the map. GW_ENOMEM. */
+enum gw_status gw_client_pushes_make(struct gw_client *client);
+uint64_t gw_client_pushes_bytes(const struct gw_map *map);
+/* The loop has taken all pushes of the caller. */
+int gw_client_has_taken_pushes(const struct gw_client *client);
+/* Sends a chunk's gradient, the sum of several, or its seed; whole, and as
+   often as it takes. */
+void gw_client_send_chunk(struct gw_client *client, uint32_t chunk);
+/* Sends all weights as the first version. */
+void gw_client_seed_all(struct gw_client *client);
+
+/* ---- client_out.c ---- */
+
+/* A place from which bytes leave. */
+enum gw_client_place_kind {
+    GW_BYTES_NONE,     /* the push has none */
+    GW_BYTES_ARENA,    /* an arena on the host */
+    GW_BYTES_DEVICE,   /* a device's memory, which the link reads */
+    GW_BYTES_EXPORTED, /* an arena, in which the shard reads them: the bytes
+                          that leave say the window */
+};
+struct gw_client_bytes {
+    enum gw_client_place_kind place;
+    const void *at; /* NULL: none, or the job has no payloads */
+};
+
+enum gw_status gw_client_out_open(struct gw_client *client);
+void gw_client_out_close(struct gw_client *client);
+/* Tables for the chunks of the map and the shards. GW_ENOMEM. */
+enum gw_status gw_client_out_make(struct gw_client *client);
+uint64_t gw_client_out_bytes(const struct gw_map *map);
+/* The gradients: an arena on the host and, unless NULL, one on a device. */
+void gw_client_out_attach(struct gw_client *client,
+                          float *gradients,
+                          const struct gw_device_arenas *device);
+float *gw_client_gradients(const struct gw_client *client);
+/* Opens the window in which a shard may read gradients. */
+enum gw_status gw_client_out_window(struct gw_client *client, uint32_t shard);
+/* A link came: asks it again for reads from a device, and exports the arenas
+   over it; not if links broke on that. */
+void gw_client_out_link_up(struct gw_client *client,
+                           uint32_t shard,
+                           unsigned link);
+/* For the log, when links have come. */
+void gw_client_out_log(const struct gw_client *client);
+/* Finds the bytes of a chunk that leave next; a gradient that the link does not
+   take from the device is brought to the arena. 0: the device has failed, and
+   with it the client. */
+int gw_client_out_find(struct gw_client *client,
+                       uint32_t chunk,
+                       struct gw_client_bytes *bytes_p);
+/* The answer to a chunk has come: if it was exported, it has been read. */
+void gw_client_out_answered(struct gw_client *client, uint32_t chunk);
+/* The network would read a chunk in the device's memory. Any thread. */
+int gw_client_leaves_device(const struct gw_client *client, uint32_t chunk);
+/* The gradient is on the device, and not in the arena. The caller's until the
+   push is posted, the loop's until it is answered. */
+int gw_client_is_on_device(const struct gw_client *client, uint32_t chunk);
+void gw_client_set_on_device(struct gw_client *client, uint32_t chunk, int is);
+
+/* ---- client_want.c ---- */
+
+enum gw_status gw_client_wants_open(struct gw_client *client);
+void gw_client_wants_close(struct gw_client *client);
+/* Tables for keys, shards and connections. GW_ENOMEM. */
+enum gw_status gw_client_wants_make(struct gw_client *client);
+uint64_t gw_client_wants_bytes(const struct gw_map *map, uint64_t connections);
+/* A want for the weights that a chunk lacks, under the condition of the policy,
+   for `count` chunks from `first` on. */
+struct gw_want gw_client_want_for(const struct gw_client *client,
+                                  const struct gw_client_chunk *lacking,
+                                  uint32_t first,
+                                  uint32_t count);
+/* Asks for a version of a key that has just been pushed. */
+void gw_client_want_pushed(struct gw_client *client,
+                           size_t key,
+                           uint64_t version);
+/* Asks the shards, and no worker of this host, for a version of a key, or of
+   all keys. */
+void gw_client_want_key(struct gw_client *client, size_t key, uint64_t version);
+void gw_client_want_all(struct gw_client *client, uint64_t version);
+/* Asks for all weights as they are. */
+void gw_client_pull_all(struct gw_client *client, uint64_t name);
+
+/* ---- client_weights.c ---- */
+
+void gw_client_frame(struct gw_client *client,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame);
+/* Weights from the owner of a chunk; `device` as a chunk has it. */
+void gw_client_given(struct gw_client *client,
+                     struct gw_peer *peer,
+                     const struct gw_frame *frame,
+                     const void *device);
+/* Weights of a chunk that we own have reached the place from which the others
+   take them, `device` as a chunk has it. */
+void gw_client_put(struct gw_client *client,
+                   const struct gw_frame *frame,
+                   const void *device);
+
+/* ---- client_landing.c ---- */
+
+enum gw_status gw_client_landing_open(struct gw_client *client);
+void gw_client_landing_close(struct gw_client *client);
+void gw_client_landing_attach(struct gw_client *client,
+                              const struct gw_client_arenas *arenas);
+/* The place in which weights of the arena's `offset` arrive, and the bytes of
+   the whole. */
+void *gw_client_landing(const struct gw_client *client,
+                        enum gw_encoding encoding,
+                        uint64_t offset);
+uint64_t gw_client_landing_bytes(const struct gw_client *client,
+                                 enum gw_encoding encoding);
+/* A chunk has arrived: puts it where the caller looks for it. */
+void gw_client_landed(struct gw_client *client, const struct gw_frame *frame);
+/* The arenas have pulled weights, or wanted ones again. */
+void gw_client_set_pulled(struct gw_client *client, int pulled);
 
 #endif

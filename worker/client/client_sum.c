@@ -22,8 +22,9 @@ static uint64_t samples_of(const struct gw_client_node *node, uint32_t index)
 
 void gw_node_summed(struct gw_client_node *node, uint32_t index)
 {
-    struct gw_client_chunk *ours = &node->client->chunk[index];
-    ours->samples = (uint32_t)samples_of(node, index);
+    const struct gw_client_chunk *ours = &node->client->chunk[index];
+    gw_client_chunk_set_samples(node->client, index,
+                                (uint32_t)samples_of(node, index));
     node->chunk[index].summed = ours->pushed;
     node->chunk[index].apart = ours->apart;
     gw_client_send_chunk(node->client, index);
@@ -49,10 +50,10 @@ static void make_sum(void *owner, uint32_t index)
     struct gw_client *client = node->client;
     if (!is_due(node, index))
         return;
-    if (samples_of(node, index) > 0 && !client->hollow) {
+    if (samples_of(node, index) > 0 && !client->job->payload_free) {
         node->way->sum(node, index);
     } else {
-        gw_client_set_stays(client, index, 0);
+        gw_client_set_on_device(client, index, 0);
         gw_node_summed(node, index);
     }
     gw_loop_worked(client->loop, (uint64_t)(node->group.n + 1) *
@@ -87,7 +88,7 @@ note_of(struct gw_client_node *node, uint32_t index, uint8_t *bytes, uint32_t n)
                   .clock = client->chunk[index].pushed - 1,
                   .chunk = index,
                   .length = n * GW_PART_BYTES,
-                  .decision = (uint32_t)atomic_load(&client->decision)},
+                  .decision = (uint32_t)gw_client_decided(client)},
         .payload = bytes,
         .priority = GW_CLIENT_PRIORITY,
         .owner = node->client,
@@ -134,7 +135,7 @@ static void tell_owner(struct gw_client_node *node, uint32_t index)
     struct gw_sum_chunk *chunk = &node->chunk[index];
     struct gw_neighbour *owner =
         gw_node_neighbour(node, gw_group_owner(node->group, index));
-    const struct gw_part part = {.rank = client->rank,
+    const struct gw_part part = {.rank = client->job->rank,
                                  .samples = client->chunk[index].samples};
     chunk->tell_again = chunk->telling;
     if (chunk->telling || !gw_peer_is_up(owner->peer, GW_NODE_LINK))
@@ -148,14 +149,14 @@ static void tell_owner(struct gw_client_node *node, uint32_t index)
 
 void gw_node_push(struct gw_client_node *node, uint32_t index)
 {
-    struct gw_client_chunk *ours = &node->client->chunk[index];
+    const struct gw_client_chunk *ours = &node->client->chunk[index];
     if (!gw_node_owns(node, index)) {
-        ours->via = GW_CHUNK_GIVEN;
+        gw_client_chunk_set_via(node->client, index, GW_CHUNK_GIVEN);
         tell_owner(node, index);
         return;
     }
-    ours->via = GW_CHUNK_OWNED;
-    node->chunk[index].part[node->client->rank - node->group.first] =
+    gw_client_chunk_set_via(node->client, index, GW_CHUNK_OWNED);
+    node->chunk[index].part[node->client->job->rank - node->group.first] =
         (struct gw_sum_part){.clock = ours->pushed, .samples = ours->samples};
     maybe_sum(node, index);
 }
@@ -225,7 +226,7 @@ const struct gw_peer *gw_node_giver(const struct gw_client_node *node,
 const struct gw_peer *gw_node_waits_for(const struct gw_client_node *node,
                                         uint32_t index)
 {
-    if (gw_node_ranks(node) == 1)
+    if (!node || node->group.n == 1)
         return NULL;
     const struct gw_client_chunk *ours = &node->client->chunk[index];
     const struct gw_sum_chunk *chunk = &node->chunk[index];

@@ -1,94 +1,137 @@
 /*
- * Where the caller waits: its calls take the loop, wait for a condition, above
- * all for weights, and give the loop back.
+ * The caller waits: it takes the loop, turns it until a condition holds, above
+ * all until weights are there, and gives it back.
  */
 #include "config.h"
 
 #include "worker/client/client_state.h"
 
-/*
- * Single pushes: at this clock all ranks stand still, to score the test set or
- * for good, or clocks are numbered anew, and what is wanted may never come. Who
- * is late may be called before it has taken up single pushes, and to a clock
- * further on.
- */
-static int is_called(const struct gw_client *client)
-{
-    return atomic_load(&client->renews) ||
-           atomic_load(&client->called) > client->waits_version ||
-           (gw_client_ends_standing(client) &&
-            atomic_load(&client->end_clock) <= client->waits_version);
-}
+#include <stdlib.h>
 
-struct wait {
-    const struct gw_client *client;
-    int (*done)(const struct gw_client *client);
-    uint32_t chunk; /* all that is waited for before it is there */
+struct gw_client_waits {
+    struct gw_client_wait now;
 };
 
-/* Takes the loop until `has_ended`, which looks for failure too. */
-static enum gw_status take_loop(struct gw_client *client,
-                                int (*has_ended)(void *wait),
-                                struct wait *wait,
-                                enum gw_client_waiting waiting)
+enum gw_status gw_client_waits_open(struct gw_client *client)
 {
-    gw_loop_enter(client->loop);
-    client->waiting = waiting;
-    client->progress_us = gw_loop_now(client->loop);
-    gw_loop_await(client->loop, has_ended, wait);
-    client->waiting = GW_WAITING_UNWATCHED;
-    gw_loop_leave(client->loop);
-    return atomic_load(&client->failed) ? client->error.status : GW_OK;
+    client->waits = calloc(1, sizeof *client->waits);
+    return client->waits ? GW_OK : GW_ENOMEM;
 }
 
-static int has_ended(void *owner)
+void gw_client_waits_close(struct gw_client *client)
 {
-    const struct wait *wait = owner;
-    return atomic_load(&wait->client->failed) || wait->done(wait->client);
+    free(client->waits);
+}
+
+struct gw_client_wait gw_client_waits_for(const struct gw_client *client)
+{
+    return client->waits->now;
+}
+
+void gw_client_begin_wait(struct gw_client *client,
+                          const struct gw_client_wait *wait)
+{
+    gw_loop_enter(client->loop);
+    client->waits->now = *wait;
+    client->progress_us = gw_loop_now(client->loop);
+}
+
+void gw_client_end_wait(struct gw_client *client)
+{
+    client->waits->now.reason = GW_WAITING_UNWATCHED;
+    gw_loop_leave(client->loop);
+}
+
+/* ---- for a condition ---- */
+
+struct condition {
+    const struct gw_client *client;
+    int (*done)(const struct gw_client *client);
+};
+
+static int is_met(void *owner)
+{
+    const struct condition *condition = owner;
+    return gw_client_is_over(condition->client) ||
+           condition->done(condition->client);
 }
 
 enum gw_status gw_client_wait_for(struct gw_client *client,
                                   int (*done)(const struct gw_client *client),
-                                  enum gw_client_waiting waiting)
+                                  enum gw_client_waiting reason)
 {
-    struct wait wait = {.client = client, .done = done};
-    return take_loop(client, has_ended, &wait, waiting);
+    struct condition condition = {client, done};
+    gw_client_begin_wait(client, &(struct gw_client_wait){.reason = reason});
+    gw_loop_await(client->loop, is_met, &condition);
+    gw_client_end_wait(client);
+    return gw_client_is_over(client) ? client->error.status : GW_OK;
 }
 
 /* ---- for weights ---- */
 
-/* It goes on from the first chunk that was missing when it last looked. */
-static int has_weights(void *owner)
+/*
+ * Single pushes: at this clock all ranks stand still, to score the test set or
+ * for good, or clocks get new numbers, and wanted weights may never come. A
+ * rank that is late may be called before it has taken up single pushes, and to
+ * a clock further on.
+ */
+static int is_called(const struct gw_client *client, uint64_t version)
 {
-    struct wait *wait = owner;
-    const struct gw_client *client = wait->client;
-    uint32_t end =
-        client->map->key_chunk[client->waits_first + client->waits_n];
-    wait->chunk =
-        gw_client_next_missing(client, wait->chunk, end, client->waits_version);
-    return atomic_load(&client->failed) || is_called(client) ||
-           (wait->chunk == end && gw_client_has_decisions(client));
+    return gw_client_renews(client) || gw_client_called(client) > version ||
+           (gw_client_ends_standing(client) &&
+            gw_client_end_clock(client) <= version);
+}
+
+struct arrival {
+    const struct gw_client *client;
+    uint64_t version;
+    uint32_t next, end; /* all chunks before `next` are there */
+};
+
+/* Goes on from the first chunk that was missing at the last look. */
+static int has_arrived(void *owner)
+{
+    struct arrival *arrival = owner;
+    const struct gw_client *client = arrival->client;
+    arrival->next = gw_client_next_missing(client, arrival->next, arrival->end,
+                                           arrival->version);
+    return gw_client_is_over(client) || is_called(client, arrival->version) ||
+           (arrival->next == arrival->end && gw_client_has_decisions(client));
+}
+
+static int has_weights(const struct gw_client *client,
+                       size_t first,
+                       size_t n,
+                       uint64_t version)
+{
+    return gw_client_first_missing(client, first, n, version) ==
+               GW_CHUNK_NONE &&
+           gw_client_has_decisions(client);
 }
 
 /* Also for weights of the end. */
 static enum gw_status
 wait_last(struct gw_client *client, size_t first, size_t n, uint64_t version)
 {
-    if (atomic_load(&client->failed))
+    if (gw_client_is_over(client))
         return client->error.status;
-    if (gw_client_has(client, first, n, version))
+    if (has_weights(client, first, n, version))
         return GW_OK;
     uint64_t before = gw_loop_now(client->loop);
-    client->waits_first = first;
-    client->waits_n = n;
-    client->waits_version = version;
-    struct wait wait = {.client = client,
-                        .chunk = client->map->key_chunk[first]};
-    enum gw_status status =
-        take_loop(client, has_weights, &wait, GW_WAITING_WEIGHTS);
+    const struct gw_client_wait wait = {.reason = GW_WAITING_WEIGHTS,
+                                        .first = first,
+                                        .n = n,
+                                        .version = version};
+    struct arrival arrival = {.client = client,
+                              .version = version,
+                              .next = client->map->key_chunk[first],
+                              .end = client->map->key_chunk[first + n]};
+    gw_client_begin_wait(client, &wait);
+    gw_loop_await(client->loop, has_arrived, &arrival);
+    gw_client_end_wait(client);
     gw_metrics_add(client->metrics, GW_METRIC_WAIT_US,
                    gw_loop_now(client->loop) - before);
-    return status;
+    return gw_client_is_over(client) ? client->error.status : GW_OK;
 }
 
 enum gw_status gw_client_wait(struct gw_client *client,
@@ -98,115 +141,101 @@ enum gw_status gw_client_wait(struct gw_client *client,
 {
     enum gw_status status = wait_last(client, first, n, version);
     /* in this order: an end that is known is one behind that switch */
-    int ends = atomic_load(&client->end_clock) <= version;
-    if (status == GW_OK && atomic_load(&client->renews))
+    int ends = gw_client_end_clock(client) <= version;
+    if (status == GW_OK && gw_client_renews(client))
         return GW_EAGAIN;
     if (status == GW_OK && ends)
         return GW_EEND;
-    if (status == GW_OK && atomic_load(&client->called) > version)
+    if (status == GW_OK && gw_client_called(client) > version)
         return GW_EAGAIN;
     return status;
 }
+
+/* ---- for all weights as they are ---- */
 
 enum gw_status gw_client_pull(struct gw_client *client)
 {
     gw_loop_enter(client->loop);
-    client->scores = 0;
-    atomic_store(&client->called, 0);
-    gw_client_pull_all(client, client->meeting.name);
+    gw_client_pull_all(client, gw_client_leave_meeting(client));
     gw_loop_leave(client->loop);
-    client->pulled = 1;
+    gw_client_set_pulled(client, 1);
     return gw_client_wait_for(client, gw_client_has_pulled, GW_WAITING_PULL);
 }
 
-/* All are at the last clock, of which a decision tells, so it has a number: as
-   where single pushes stand still. */
-static void meet_at_end(struct gw_client *client, uint64_t clock)
+/* Weights of a clock that goes on behind a pull, or has a new number. */
+static void ask_again(struct gw_client *client, uint64_t clock)
 {
-    gw_loop_enter(client->loop);
-    client->meeting = (struct gw_client_meeting){
-        .step = clock, .name = atomic_load(&client->decision)};
-    gw_loop_leave(client->loop);
-}
-
-/* Whether weights as they come are those that the job is to end with: as bf16
-   they are rounded, and what devices give each other never comes to the host,
-   where rank 0 looks at all of them. */
-static int come_whole(const struct gw_client *client)
-{
-    return gw_client_encoding(client) == GW_ENCODING_RAW &&
-           (client->rank > 0 || !gw_client_pushes_sums(client) ||
-            !gw_node_is_on_device(client->node));
-}
-
-/* Devices have the same, and others copy it from ours. */
-static enum gw_status pull_beside(struct gw_client *client)
-{
-    enum gw_status status = gw_client_pull(client);
-    client->pulled = 0;
-    return status;
-}
-
-/* What came for a first step of single pushes, where the job ends instead, may
-   be weights of this rank alone (easgd). */
-enum gw_status gw_client_wait_end(struct gw_client *client)
-{
-    uint64_t clock = atomic_load(&client->end_clock);
-    if (!gw_client_ends_standing(client)) {
-        enum gw_status status = wait_last(client, 0, client->map->keys, clock);
-        int stands = client->each || atomic_load(&client->called);
-        if (status != GW_OK || (!stands && come_whole(client)))
-            return status;
-        if (!stands)
-            meet_at_end(client, clock);
-        if (!stands && gw_client_encoding(client) == GW_ENCODING_RAW)
-            return pull_beside(client);
-    }
-    return gw_client_pull(client);
+    gw_client_forget(client);
+    gw_client_want_all(client, clock);
 }
 
 enum gw_status gw_client_go_on(struct gw_client *client, uint64_t clock)
 {
     gw_loop_enter(client->loop);
-    gw_client_forget(client);
-    gw_client_want_all(client, clock, 0);
+    ask_again(client, clock);
     gw_loop_leave(client->loop);
-    client->pulled = 0;
-    return atomic_load(&client->failed) ? client->error.status : GW_OK;
+    gw_client_set_pulled(client, 0);
+    return gw_client_is_over(client) ? client->error.status : GW_OK;
 }
 
-/* The others have gone on to single pushes, and stand still, or have done so:
-   what is wanted may never come. */
-static int is_elsewhere(const struct gw_client *client)
+int gw_client_switch(struct gw_client *client, uint64_t *clock_p)
 {
-    return atomic_load(&client->called) || atomic_load(&client->renews);
-}
-
-enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p)
-{
-    uint64_t even = *clock_p, before = gw_loop_now(client->loop);
-    unsigned rounds = 0;
-    if (!client->may_jump)
-        return GW_OK;
+    enum gw_client_taken taken;
+    int any = 0;
+    if (!gw_client_has_next_policy(client))
+        return 0; /* as nearly always: the loop is left alone */
     gw_loop_enter(client->loop);
-    client->waits_first = 0;
-    client->waits_n = client->map->keys;
-    client->waits_version = *clock_p;
-    client->waiting = GW_WAITING_WEIGHTS;
-    client->progress_us = before;
-    while (!atomic_load(&client->failed) && !is_elsewhere(client) &&
-           !gw_client_is_even(client, *clock_p, &rounds, &even))
-        gw_loop_turn(client->loop);
-    int renews = atomic_load(&client->renews);
-    uint64_t called = atomic_load(&client->called);
-    client->waiting = GW_WAITING_UNWATCHED;
+    do {
+        taken = gw_client_take_policy(client, clock_p);
+        if (taken == GW_SWITCH_RENUMBERED)
+            ask_again(client, *clock_p);
+        any |= taken != GW_SWITCH_NONE;
+    } while (taken != GW_SWITCH_NONE);
     gw_loop_leave(client->loop);
-    gw_metrics_add(client->metrics, GW_METRIC_WAIT_US,
-                   gw_loop_now(client->loop) - before);
-    if (atomic_load(&client->failed))
-        return client->error.status;
-    if (renews)
-        return GW_OK; /* gw_client_switch */
-    *clock_p = called ? called - 1 : even;
-    return atomic_load(&client->end_clock) <= *clock_p ? GW_EEND : GW_OK;
+    return any;
+}
+
+/* All ranks are at the last clock, which a decision tells, so the meeting has a
+   name, as where single pushes stand still. */
+static void meet_at_end(struct gw_client *client, uint64_t clock)
+{
+    gw_loop_enter(client->loop);
+    gw_client_meet_at_end(client, clock);
+    gw_loop_leave(client->loop);
+}
+
+/* The weights that come are the job's last ones, unchanged: as bf16 they are
+   rounded, and weights that devices give each other never come to the host,
+   where rank 0 looks at all of them. */
+static int come_whole(const struct gw_client *client)
+{
+    return gw_client_encoding(client) == GW_ENCODING_RAW &&
+           (client->job->rank > 0 || !gw_client_pushes_sums(client) ||
+            !gw_node_is_on_device(client->node));
+}
+
+/* Devices have the same, and others copy it from ours. */
+static enum gw_status pull_to_host(struct gw_client *client)
+{
+    enum gw_status status = gw_client_pull(client);
+    gw_client_set_pulled(client, 0);
+    return status;
+}
+
+/* Weights that came for a first step of single pushes, where the job ends
+   instead, may be this rank's alone (easgd). */
+enum gw_status gw_client_wait_end(struct gw_client *client)
+{
+    uint64_t clock = gw_client_end_clock(client);
+    if (!gw_client_ends_standing(client)) {
+        enum gw_status status = wait_last(client, 0, client->map->keys, clock);
+        int stands = gw_client_is_each(client) || gw_client_called(client);
+        if (status != GW_OK || (!stands && come_whole(client)))
+            return status;
+        if (!stands)
+            meet_at_end(client, clock);
+        if (!stands && gw_client_encoding(client) == GW_ENCODING_RAW)
+            return pull_to_host(client);
+    }
+    return gw_client_pull(client);
 }
