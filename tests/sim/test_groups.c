@@ -20,7 +20,7 @@
 #include "tests/sim/cluster.h"
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"
-#include "worker/client/client_node_state.h"
+#include "worker/client/client_host_group_state.h"
 
 #define SEEDS     150
 #define STEPS     10
@@ -272,14 +272,16 @@ static void a_neighbour_tells_once(void **state)
     cluster.worker[0].options.opened = keep;
     cluster.worker[0].options.owner = &client;
     assert_true(cluster_run_until(&cluster, has_steps, NULL, LIMIT_US));
-    struct gw_client_node *node = client->node;
-    struct gw_neighbour *other = gw_node_at(node, 1 - gw_client_rank(client));
-    assert_ptr_equal(node->way, &gw_reduction_shm);
+    struct gw_host_group *group = client->group;
+    struct gw_group_peer *other =
+        gw_host_group_at(group, 1 - gw_client_rank(client));
+    assert_ptr_equal(group->ops, &gw_reduction_shm);
     for (enum gw_sees says = GW_SIGHT_WORDS; says <= GW_SIGHT_SEES; says++) {
         const struct gw_sight sight = {.verdict = says};
-        assert_int_equal(gw_node_sight(node, other, &sight), GW_EPROTO);
+        assert_int_equal(gw_host_group_got_sight(group, other, &sight),
+                         GW_EPROTO);
     }
-    assert_ptr_equal(node->way, &gw_reduction_shm);
+    assert_ptr_equal(group->ops, &gw_reduction_shm);
     assert_true(cluster_run(&cluster, LIMIT_US));
     assert_int_equal(cluster.final.status, GW_OK);
     cluster_close(&cluster);

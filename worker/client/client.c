@@ -111,7 +111,7 @@ enum gw_status gw_client_open(const struct gw_client_options *options,
     gw_loop_enter(client->loop);
     status = open_member(client, error);
     if (status == GW_OK)
-        status = gw_node_open(client, &client->node, error);
+        status = gw_host_group_open(client, &client->group, error);
     if (status == GW_OK)
         gw_client_stalls_watch(client);
     gw_loop_leave(client->loop);
@@ -140,9 +140,8 @@ void gw_client_close(struct gw_client *client)
     gw_client_session_cancel(client);
     gw_client_pushes_cancel(client);
     gw_client_stalls_cancel(client);
-    gw_member_close(client->member); /* gives back the frames that the node has
-                                        sent */
-    gw_node_close(client->node);
+    gw_member_close(client->member); /* gives back the group's frames */
+    gw_host_group_close(client->group);
     gw_client_files_close(client);
     gw_client_split_close(client);
     free_client(client);
@@ -260,7 +259,7 @@ static void connect_all(struct gw_client *client,
     register_memory(client, arenas, device);
     gw_client_connect(client);
     if (gw_client_has_neighbours(client) &&
-        gw_node_connect(client->node, arenas, device, &error) != GW_OK)
+        gw_host_group_connect(client->group, arenas, device, &error) != GW_OK)
         gw_client_fail(client, error.status, "a worker of this host: %s",
                        error.text);
 }
@@ -344,7 +343,7 @@ enum gw_status gw_client_finish(struct gw_client *client,
                                 uint64_t rss_bytes)
 {
     gw_loop_enter(client->loop);
-    gw_node_let_go(client->node);
+    gw_host_group_release(client->group);
     for (uint32_t s = 0; s < gw_client_shards(client); s++)
         gw_peer_rest(gw_client_shard_peer(client, s));
     gw_client_session_bye(client, clock, digest, rss_bytes);

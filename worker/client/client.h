@@ -6,8 +6,8 @@
  *
  * Threads: one caller. Calls that wait drive the client's loop themselves;
  * while the caller computes, a communication thread does (in simulation, the
- * simulator). Buffers belong to the caller and stay where they are, and as they
- * are where said, until close.
+ * simulator). Buffers belong to the caller and stay where they are until close;
+ * some must also stay as they are, as said below.
  *
  * Every call returns GW_OK, GW_EEND (the job has no further step; the reason is
  * in gw_client_end), or a failure after which only close makes sense; its line
@@ -33,15 +33,15 @@
 struct gw_client;
 
 struct gw_client_options {
-    struct gw_loop *loop; /* of this client alone; the caller closes it */
+    struct gw_loop *loop; /* this client's alone; the caller closes it */
     const struct gw_transport_ops *transport;   /* to the coordinator */
     const struct gw_transport_ops *const *data; /* see gw_member_options */
-    const struct gw_transport_ops *node; /* with workers of this host that it
-                                            sums gradients with; NULL: none */
+    const struct gw_transport_ops *node; /* to workers of this host with which
+                                            it sums gradients; NULL: none */
     const char *interface;               /* to dial from, "" for the default */
     const char *control_interface;       /* the same for the coordinator; may be
                                             NULL */
-    const struct gw_secret *secret;      /* of the job; NULL: it has none */
+    const struct gw_secret *secret;      /* the job's; NULL: it has none */
     const char *coordinator;             /* address to join */
     const char *host;                    /* name of this host, for people */
     uint64_t machine; /* equal for processes that share a kernel */
@@ -68,32 +68,32 @@ void gw_client_close(struct gw_client *client);
 /* The job file's text, our rank, and how many workers there are. */
 const char *gw_client_job(const struct gw_client *client);
 uint32_t gw_client_rank(const struct gw_client *client);
-/* What `tuned` of the declaration was when the checkpoint was made from which
-   the job goes on; "": nothing, or it does not. */
+/* `tuned` of the declaration when the checkpoint was made from which the job
+   goes on; "": nothing was tuned, or the job begins. */
 const char *gw_client_tuned(const struct gw_client *client);
 
-/* Where the job goes on; all zero: it begins. */
+/* The clock at which the job goes on; all zero: it begins. */
 const struct gw_course_cut *gw_client_from(const struct gw_client *client);
 
 /* Waits until all members have joined, which they do before any of them
-   declares anything: who of them is on this host. Until the client is closed.
- */
+   declares anything: the members of this host. *mates_p lasts until the client
+   is closed. */
 enum gw_status gw_client_meet(struct gw_client *client,
                               struct gw_mates *mates_p);
 
-/* What every worker says of itself before the job starts; must be equal. */
+/* The declaration of every worker before the job starts; must be equal. */
 struct gw_client_declaration {
     const struct gw_key *keys; /* in the order of the arenas */
     size_t n_keys;
     uint8_t data_digest[GW_DIGEST_BYTES];
     struct gw_course course; /* from the first clock on, */
     uint64_t total_steps;    /* up to this one */
-    uint64_t test_samples;   /* of the test set; 0: there is none */
-    const char *device;      /* what computes, in words, */
-    const char *tuned;    /* and which ways its products take; "": no others */
-    const char *note;     /* how data was read, for people; "": as it is */
-    uint32_t workers;     /* cluster.workers */
-    unsigned connections; /* per shard */
+    uint64_t test_samples;   /* size of the test set; 0: there is none */
+    const char *device;      /* the device that computes, in words, */
+    const char *tuned;       /* and the methods of its products; "": defaults */
+    const char *note;        /* how data was read, for people; "": as it is */
+    uint32_t workers;        /* cluster.workers */
+    unsigned connections;    /* per shard */
 };
 
 /*
@@ -108,23 +108,24 @@ gw_client_declare(struct gw_client *client,
    connections to each shard. Any thread. */
 uint64_t gw_client_table_bytes(const struct gw_map *map, uint64_t connections);
 
-/* Where key i lies in an arena: bytes from its beginning. */
+/* The place of key i in an arena: bytes from its beginning. */
 uint64_t gw_client_key_offset(const struct gw_client *client, size_t key);
 uint64_t gw_client_arena_bytes(const struct gw_client *client);
 
-/* The clock to begin with; whether rank 0 has to seed the weights. */
+/* The clock to begin with; non-zero where rank 0 has to seed the weights. */
 uint64_t gw_client_first_clock(const struct gw_client *client);
 int gw_client_needs_seed(const struct gw_client *client);
 
 /* Evaluations that were made before the first clock, of its own or earlier. */
 uint64_t gw_client_evaluations(const struct gw_client *client);
 
-/* What memory the weights, and the gradients, had better lie in: where servers
-   of this host can write them, and others see them, such as those can map. */
+/* The kind of memory that suits the weights, and the gradients: one that
+   servers and workers of this host can map, if they write or read there. */
 enum gw_memory_kind gw_client_memory_kind(const struct gw_client *client);
 enum gw_memory_kind gw_client_gradients_kind(const struct gw_client *client);
 
-/* Whether there are workers of this host to sum with; known when declared. */
+/* Non-zero if other workers of this host sum with this one; known when
+   declared. */
 int gw_client_has_neighbours(const struct gw_client *client);
 
 /* Elements [first, first + elems) of n ranks, summed in the servers' tree.
@@ -148,14 +149,14 @@ struct gw_device_arenas {
     void *owner;
     const float *gradients;
     const void *weights;
-    struct gw_memory pages; /* that have gradients, for devices of the network;
-                               of 0 bytes where they are not for those */
+    struct gw_memory pages; /* with gradients, for devices of the network; 0
+                               bytes: these may not read them */
     int shown;              /* to other workers, by these words: */
     struct gw_sight_words own_gradients, own_weights, own_trial;
-    uint64_t nonce; /* of the numbers that are left to be tried: */
-    /* what another worker has left, by its words and nonce, is read as it was
-       written, and not slower than by way of the host; else why not. On the
-       loop, whose heartbeats go on meanwhile */
+    uint64_t nonce; /* names the numbers that are left to be tried: */
+    /* GW_OK if the numbers that another worker has left, by its words and
+       nonce, are read as they were written, and not slower than by way of the
+       host; else the reason. On the loop; heartbeats go on meanwhile */
     enum gw_status (*try)(void *owner,
                           const struct gw_sight_words *words,
                           uint64_t nonce,
@@ -192,8 +193,8 @@ struct gw_device_arenas {
                             struct gw_error *error);
 };
 
-/* After declare: whether some way over which tensors may go takes gradients
-   from such pages of a device. 0: *why says why not. */
+/* After declare: non-zero if a transport for tensors takes gradients from these
+   pages of a device. 0: *why has the reason. */
 int gw_client_takes_device(struct gw_client *client,
                            const struct gw_memory *pages,
                            char *why,
@@ -214,7 +215,7 @@ struct gw_client_arenas {
 uint64_t gw_client_bf16_bytes(const struct gw_client *client);
 
 /*
- * Brings the arenas, whose memory stays where it is until the client is closed;
+ * Hands over the arenas, which stay where they are until the client is closed;
  * connects to every shard and asks for all weights of the first clock. Weights
  * are written by the client between a want and its answer; gradients are read,
  * also by others of this host, and may become those of several ranks, between a
@@ -227,20 +228,19 @@ enum gw_status gw_client_attach(struct gw_client *client,
                                 const struct gw_device_arenas *device,
                                 int seed);
 
-/* As what the weights that were waited for last are there, of those that stay
-   as bf16: pulled ones, which are scored or those of the end, are raw. Of the
-   caller's thread. */
+/* The encoding of the weights that were waited for last: bf16 where they stay
+   so, but pulled weights, for a score or the end, are raw. Caller's thread. */
 enum gw_encoding gw_client_weights_as(const struct gw_client *client);
 
 /*
- * Where they are: run by run of a key's weights, from *part zeroed on, until it
- * returns 0. That is the client's arena; or, of what one of this host's has
- * brought to its device for all, the arena there: ours, or one that ours sees.
- * Of the caller's thread.
+ * The place of a key's weights, run by run, from *part zeroed on, until it
+ * returns 0: the client's arena; or the arena on a device, ours or one that
+ * ours sees, to which a worker of this host has brought them for all. The
+ * caller's thread.
  */
 struct gw_client_place {
     size_t at, bytes;   /* as fp32, of the key's */
-    const void *device; /* gw_device_arenas.weights, of whoever; NULL: the
+    const void *device; /* gw_device_arenas.weights of some worker; NULL: the
                            client's arena */
     uint32_t next;      /* the client's */
 };
@@ -249,10 +249,10 @@ int gw_client_next_place(const struct gw_client *client,
                          struct gw_client_place *part);
 
 /*
- * Of a key's gradients that are made on a device and pushed next, what is read
- * in the arena: the first run of it from byte part->at on, which becomes *part;
- * the rest is read on the device. 0: there is none. Of the caller's thread,
- * from at = 0 to the end, before each push of the key.
+ * Gradients of a key are made on a device and pushed next. *part becomes the
+ * first run of them, from byte part->at on, that is read in the arena; the rest
+ * is read on the device. 0: there is none. The caller's thread, from at = 0 to
+ * the end, before each push of the key.
  */
 struct gw_client_part {
     size_t at, bytes;
@@ -275,19 +275,19 @@ enum gw_status gw_client_wait(struct gw_client *client,
                               uint64_t version);
 
 /*
- * Where a worker may be too late for a step (backup:B): waits until all weights
- * have one version, *clock_p or newer, and sets *clock_p to it; or, where the
- * others have gone on to single pushes, until all stand still, and sets it to
- * this worker's clock there. What was not pushed of older clocks is not pushed
- * any more. Elsewhere it does nothing. GW_EEND as above.
+ * Under backup:B, for a worker that may be late: waits until all weights have
+ * one version, *clock_p or newer, and sets *clock_p to it; or, if the others
+ * have gone on to single pushes, until all stand still, and sets it to this
+ * worker's clock there. Gradients of older clocks are not pushed any more.
+ * Under other policies it does nothing. GW_EEND as above.
  */
 enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p);
 
-/* Non-zero where `clock` goes on, or went, without this worker: what it pushes
-   of it does not count. Thread: any. */
+/* Non-zero where `clock` goes on, or went, without this worker: its pushes of
+   that clock do not count. Thread: any. */
 int gw_client_is_late(const struct gw_client *client, uint64_t clock);
 
-/* Whether what this worker pushed of its last clock, `clock`, is part of a
+/* Non-zero if this worker's pushes of its last clock, `clock`, are part of a
    version; known when it has weights of a newer one. */
 int gw_client_counts(const struct gw_client *client, uint64_t clock);
 
@@ -313,7 +313,7 @@ enum gw_status gw_client_push(struct gw_client *client,
                               uint64_t next,
                               uint32_t samples);
 
-/* What one evaluation came to, over all workers. */
+/* The result of one evaluation, over all workers. */
 struct gw_client_score {
     double loss, accuracy; /* means over the test set */
     int best;
@@ -331,8 +331,8 @@ enum gw_status gw_client_score(struct gw_client *client,
                                struct gw_client_score *score);
 
 /*
- * The word of cluster.policy that holds, and up to which step it does by the
- * job's plan; another may be asked for before.
+ * The word of cluster.policy that holds, and the step up to which it does by
+ * the job's plan; another may be asked for before.
  */
 const struct gw_policy_word *gw_client_policy(const struct gw_client *client,
                                               uint64_t *until_p);
@@ -355,8 +355,8 @@ int gw_client_is_scored(const struct gw_client *client);
 
 /*
  * Each push, where all ranks stand still (GW_EAGAIN, GW_EEND): waits for all
- * weights as they are, the same for every rank. go_on then asks again for those
- * of this rank's clock.
+ * weights as they are, the same for every rank. go_on then asks again for
+ * weights of this rank's clock.
  */
 enum gw_status gw_client_pull(struct gw_client *client);
 enum gw_status gw_client_go_on(struct gw_client *client, uint64_t clock);
@@ -364,7 +364,7 @@ enum gw_status gw_client_go_on(struct gw_client *client, uint64_t clock);
 /*
  * train.split = speed: this rank's part of the samples of step `clock`, of
  * which weights have been waited for, or to which the job has just come; and
- * since which step it has been that.
+ * the step since which it has been the same.
  */
 struct gw_client_share {
     uint64_t since;
@@ -373,7 +373,7 @@ struct gw_client_share {
 struct gw_client_share gw_client_share(const struct gw_client *client,
                                        uint64_t clock);
 
-/* The caller is in this step now, whether anything of it is pushed or not:
+/* The caller is in this step now, also where nothing of it is pushed:
    heartbeats say so. */
 void gw_client_begin_step(struct gw_client *client, uint64_t clock);
 
@@ -398,15 +398,15 @@ void gw_client_report(struct gw_client *client,
                       uint64_t samples,
                       uint64_t rss_bytes);
 
-/* The clock, + 1, of the last step that the coordinator has asked for a report
-   of, besides those that are logged; 0: it has not. Thread: any. */
+/* The clock, + 1, of the last step for which the coordinator has asked for a
+   report, in addition to steps that are logged; 0: it has not. Thread: any. */
 uint64_t gw_client_polled(const struct gw_client *client);
 
 /* The clock at which the job ends, UINT64_MAX while that is not decided, and
    why (enum gw_end_reason). */
 uint64_t gw_client_end_clock(const struct gw_client *client);
-/* Non-zero where it ends with all ranks standing still: what was wanted does
-   not come any more, and is pulled. */
+/* Non-zero where it ends with all ranks standing still: wanted weights do not
+   come any more, and are pulled. */
 int gw_client_ends_standing(const struct gw_client *client);
 int gw_client_end_reason(const struct gw_client *client);
 
@@ -414,20 +414,20 @@ int gw_client_end_reason(const struct gw_client *client);
 double gw_client_loss_scale(const struct gw_client *client);
 
 /*
- * Checkpoints that hold a part of this worker's, since it has an optimizer of
- * its own. A cut is decided with or before the first weights of its clock.
- * gw_client_cut is non-zero, once for each, where there is one at `clock` of
- * ours: save what there is before that clock's step changes it, under *name_p.
- * Where each push makes a version, a clock may have several.
+ * Checkpoints with a part of this worker, which has an optimizer of its own. A
+ * cut is decided with or before the first weights of its clock. gw_client_cut
+ * is non-zero, once for each, where there is one at `clock` of ours: save the
+ * state before that clock's step changes it, under *name_p. Where each push
+ * makes a version, a clock may have several.
  */
 int gw_client_cut(struct gw_client *client, uint64_t clock, uint64_t *name_p);
 
 /*
- * Sends this worker's file, whose parts and what they point to stay as they are
- * until it is sent. Waits for the one before, and returns while this one is on
- * its way. A file that cannot be written fails the checkpoint, and not the
- * call. gw_client_saved waits until nothing is on its way; before it has
- * returned GW_OK nobody says good-bye.
+ * Sends this worker's file. Its parts, and the memory that they point to, stay
+ * as they are until it is sent. Waits for the one before, and returns while
+ * this one is on its way. A file that cannot be written fails the checkpoint,
+ * and not the call. gw_client_saved waits until nothing is on its way; before
+ * it has returned GW_OK nobody says good-bye.
  */
 enum gw_status gw_client_save(struct gw_client *client,
                               uint64_t name,
@@ -436,8 +436,8 @@ enum gw_status gw_client_save(struct gw_client *client,
 enum gw_status gw_client_saved(struct gw_client *client);
 
 /*
- * After declare: whether the job goes on with a file that this worker has
- * saved; its size; n bytes of it, at `offset`. What cannot be read is a
+ * After declare: non-zero if the job goes on with a file that this worker has
+ * saved; its size; n bytes of it, at `offset`. A file that cannot be read is a
  * failure.
  */
 int gw_client_has_inner(const struct gw_client *client);
@@ -461,7 +461,7 @@ const struct gw_error *gw_client_error(const struct gw_client *client);
 
 /*
  * The caller cannot go on: every further call returns this error, and close
- * tells the coordinator, who ends the job by it.
+ * tells the coordinator, which ends the job by it.
  */
 void gw_client_fail_with(struct gw_client *client,
                          const struct gw_error *error);

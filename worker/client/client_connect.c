@@ -31,7 +31,8 @@ void gw_client_connect(struct gw_client *client)
 
 int gw_client_windows_open(const struct gw_client *client)
 {
-    return gw_client_shards_are_open(client) && gw_node_is_whole(client->node);
+    return gw_client_shards_are_open(client) &&
+           gw_host_group_is_whole(client->group);
 }
 
 /* ---- what a broken link lost ---- */
@@ -40,9 +41,9 @@ int gw_client_windows_open(const struct gw_client *client)
 static int is_out(const struct gw_client *client, uint32_t c)
 {
     const struct gw_client_chunk *chunk = &client->chunk[c];
-    return chunk->pushed &&
-           (chunk->via == GW_CHUNK_ALONE ||
-            (chunk->via == GW_CHUNK_OWNED && gw_node_has_sum(client->node, c)));
+    return chunk->pushed && (chunk->via == GW_CHUNK_ALONE ||
+                             (chunk->via == GW_CHUNK_OWNED &&
+                              gw_host_group_has_sum(client->group, c)));
 }
 
 static void push_again(struct gw_client *client, uint32_t shard, unsigned link)

@@ -151,7 +151,7 @@ static int stays_on_device(const struct gw_client *client,
 {
     if (!client->out->device || terms->local)
         return 0;
-    return terms->sums ? gw_node_is_on_device(client->node)
+    return terms->sums ? gw_host_group_is_on_device(client->group)
                        : gw_client_leaves_device(client, index);
 }
 

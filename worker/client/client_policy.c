@@ -20,8 +20,7 @@
 struct policy_switch {
     uint64_t clock; /* + 1; 0: none is decided */
     struct gw_policy_word word;
-    uint64_t renumbers; /* the decision that gives clocks new numbers; 0: none
-                         */
+    uint64_t renumbers; /* decision that gives clocks new numbers; 0: none */
 };
 
 struct gw_client_policy {

@@ -101,7 +101,7 @@ push_key(struct gw_client *client, size_t key, const struct run *run)
         gw_client_chunk_pushed(client, c, run->clock, run->samples,
                                &run->terms);
         if (run->terms.sums) {
-            gw_node_push(client->node, c);
+            gw_host_group_push(client->group, c);
         } else {
             gw_client_chunk_set_via(client, c, GW_CHUNK_ALONE);
             gw_client_send_chunk(client, c);
@@ -202,7 +202,8 @@ void gw_client_send_chunk(struct gw_client *client, uint32_t index)
         return;
     outgoing->sending = is_sum(chunk) ? 2 : 1;
     if (is_sum(chunk))
-        gw_peer_send(peer, link, gw_node_parts(client->node, index, on_sent));
+        gw_peer_send(peer, link,
+                     gw_host_group_parts(client->group, index, on_sent));
     outgoing->send = (struct gw_send){
         .frame = frame_of(client, index, bytes.place),
         .payload = bytes.at,

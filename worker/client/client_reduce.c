@@ -1,91 +1,92 @@
 /*
- * Which way a group of workers reduces. Each tells its neighbours by which
- * words a device finds its gradients and weights, looks for theirs, and tells
- * what works for it; what works for all is taken, or some would wait for what
- * others leave elsewhere.
+ * The choice of a reduction. Each worker tells its peers the words by which a
+ * device finds its gradients and weights, imports theirs, and tells the best
+ * way that works for it; the group takes one that works for all, or some would
+ * wait for tensors that others leave elsewhere.
  */
 #include "config.h"
 
-#include "worker/client/client_node_state.h"
+#include "worker/client/client_host_group_state.h"
 
 #include <assert.h>
 #include <stdio.h>
 
 #define WHY_BYTES 512
 
-/* In order of preference, by falling verdicts. What one of them works for,
-   those behind it do; the last one works for all. */
+/* In order of preference, by falling verdicts. Where one works, so do all
+   behind it; the last one works everywhere. */
 static const struct gw_reduction_ops *const reductions[] = {
     &gw_reduction_nvlink,
     &gw_reduction_shm,
 };
 #define REDUCTIONS (sizeof reductions / sizeof *reductions)
 
-int gw_node_is_on_device(const struct gw_client_node *node)
+int gw_host_group_is_on_device(const struct gw_host_group *group)
 {
-    return node && node->way && node->way->on_device;
+    return group && group->ops && group->ops->on_device;
 }
 
 /* ---- who finds what ---- */
 
-void gw_node_tell_words(struct gw_client_node *node,
-                        const struct gw_neighbour *to)
+void gw_host_group_tell_words(struct gw_host_group *group,
+                              const struct gw_group_peer *to)
 {
     struct gw_message message = {.kind = GW_MESSAGE_SIGHT};
-    if (node->device) {
-        message.sight.gradients = node->device->own_gradients;
-        message.sight.weights = node->device->own_weights;
-        message.sight.trial = node->device->own_trial;
-        message.sight.nonce = node->device->nonce;
+    if (group->device) {
+        message.sight.gradients = group->device->own_gradients;
+        message.sight.weights = group->device->own_weights;
+        message.sight.trial = group->device->own_trial;
+        message.sight.nonce = group->device->nonce;
     }
-    gw_client_tell(node->client, to->peer, &message);
+    gw_client_tell(group->client, to->peer, &message);
 }
 
-static void unsee(const struct gw_client_node *node, struct gw_neighbour *who)
+static void release(const struct gw_host_group *group,
+                    struct gw_group_peer *who)
 {
-    if (who->seen.gradients)
-        node->device->unsee(node->device->owner, who->seen.gradients);
-    if (who->seen.weights)
-        node->device->unsee(node->device->owner, who->seen.weights);
-    who->seen = (struct gw_seen){NULL, NULL};
+    if (who->imported.gradients)
+        group->device->unsee(group->device->owner, who->imported.gradients);
+    if (who->imported.weights)
+        group->device->unsee(group->device->owner, who->imported.weights);
+    who->imported = (struct gw_imported){NULL, NULL};
 }
 
 /* All of it, and as it was written. */
-static int finds(const struct gw_client_node *node,
-                 struct gw_neighbour *from,
+static int finds(const struct gw_host_group *group,
+                 struct gw_group_peer *from,
                  const struct gw_sight *sight,
                  struct gw_error *error)
 {
-    const struct gw_device_arenas *device = node->device;
-    from->seen.gradients =
+    const struct gw_device_arenas *device = group->device;
+    from->imported.gradients =
         device->see(device->owner, sight->gradients.byte, error);
-    if (from->seen.gradients)
-        from->seen.weights =
+    if (from->imported.gradients)
+        from->imported.weights =
             device->see(device->owner, sight->weights.byte, error);
-    return from->seen.weights &&
+    return from->imported.weights &&
            device->try(device->owner, &sight->trial, sight->nonce,
-                       node->client->loop, error) == GW_OK;
+                       group->client->loop, error) == GW_OK;
 }
 
-static void look(struct gw_client_node *node,
-                 struct gw_neighbour *from,
+static void look(struct gw_host_group *group,
+                 struct gw_group_peer *from,
                  const struct gw_sight *sight)
 {
     struct gw_error error;
     from->has_words = 1;
-    if (!node->device || sight->gradients.n != GW_SIGHT_WORDS_MAX ||
+    if (!group->device || sight->gradients.n != GW_SIGHT_WORDS_MAX ||
         sight->weights.n != GW_SIGHT_WORDS_MAX)
         return;
-    if (finds(node, from, sight, &error))
+    if (finds(group, from, sight, &error))
         return;
-    unsee(node, from);
-    snprintf(from->unseen, sizeof from->unseen, "%.255s", error.text);
+    release(group, from);
+    snprintf(from->why_not, sizeof from->why_not, "%.255s", error.text);
 }
 
-static int have_words(struct gw_client_node *node)
+static int have_words(struct gw_host_group *group)
 {
-    for (uint32_t i = 0; i < node->group.n; i++) {
-        const struct gw_neighbour *who = gw_node_at(node, i);
+    for (uint32_t i = 0; i < group->ranks.n; i++) {
+        const struct gw_group_peer *who = gw_host_group_at(group, i);
         if (who && !who->has_words)
             return 0;
     }
@@ -94,109 +95,112 @@ static int have_words(struct gw_client_node *node)
 
 /* ---- what is taken ---- */
 
-/* When the last one has told its words, all are told what works here. */
-static void judge(struct gw_client_node *node)
+/* When the last peer has told its words, all are told the best way that works
+   here. */
+static void judge(struct gw_host_group *group)
 {
     struct gw_message message = {.kind = GW_MESSAGE_SIGHT};
     size_t i = 0;
     char why[WHY_BYTES];
-    while (reductions[i]->probe(node, why, sizeof why) != GW_OK) {
-        gw_log_info(node->client->log, "no sums over %s: %s",
+    while (reductions[i]->probe(group, why, sizeof why) != GW_OK) {
+        gw_log_info(group->client->log, "no sums over %s: %s",
                     reductions[i]->name, why);
         i++;
         assert(i < REDUCTIONS);
     }
-    node->verdict = message.sight.verdict = reductions[i]->verdict;
-    for (uint32_t k = 0; k < node->group.n; k++)
-        if (gw_node_at(node, k))
-            gw_client_tell(node->client, gw_node_at(node, k)->peer, &message);
+    group->verdict = message.sight.verdict = reductions[i]->verdict;
+    for (uint32_t k = 0; k < group->ranks.n; k++)
+        if (gw_host_group_at(group, k))
+            gw_client_tell(group->client, gw_host_group_at(group, k)->peer,
+                           &message);
 }
 
-/* Of what works for each, our own too, the least; *whose_p is not ours. */
-static enum gw_sees least_verdict(struct gw_client_node *node,
-                                  const struct gw_neighbour **whose_p)
+/* The least verdict, ours included; *limiter_p: the peer that has it, or NULL.
+ */
+static enum gw_sees least_verdict(struct gw_host_group *group,
+                                  const struct gw_group_peer **limiter_p)
 {
-    enum gw_sees least = node->verdict;
-    *whose_p = NULL;
-    for (uint32_t i = 0; i < node->group.n; i++) {
-        const struct gw_neighbour *who = gw_node_at(node, i);
+    enum gw_sees least = group->verdict;
+    *limiter_p = NULL;
+    for (uint32_t i = 0; i < group->ranks.n; i++) {
+        const struct gw_group_peer *who = gw_host_group_at(group, i);
         if (!who || who->verdict >= least)
             continue;
         least = who->verdict;
-        *whose_p = who;
+        *limiter_p = who;
     }
     return least;
 }
 
-static void tell_paths(struct gw_client_node *node)
+static void tell_paths(struct gw_host_group *group)
 {
-    for (uint32_t i = 0; i < node->group.n; i++) {
-        const struct gw_neighbour *who = gw_node_at(node, i);
-        const char *path =
-            who ? node->device->path(node->device->owner, who->seen.gradients)
-                : "";
+    for (uint32_t i = 0; i < group->ranks.n; i++) {
+        const struct gw_group_peer *who = gw_host_group_at(group, i);
+        const char *path = who ? group->device->path(group->device->owner,
+                                                     who->imported.gradients)
+                               : "";
         if (path[0])
-            gw_log_info(node->client->log,
+            gw_log_info(group->client->log,
                         "between the GPU of %s and this one: %s",
                         who->peer->name, path);
     }
 }
 
-/* `whose` it is: not what works best here; NULL: it is. */
-static void take(struct gw_client_node *node,
-                 const struct gw_reduction_ops *way,
-                 const struct gw_neighbour *whose)
+/* `limiter`: the peer for which no better way works; NULL: this is the best. */
+static void take(struct gw_host_group *group,
+                 const struct gw_reduction_ops *ops,
+                 const struct gw_group_peer *limiter)
 {
-    if (node->device)
-        node->device->tried(node->device->owner);
-    if (way->open(node, &node->reduction) != GW_OK) {
-        gw_client_fail(node->client, GW_ENOMEM, "no memory for sums");
+    if (group->device)
+        group->device->tried(group->device->owner);
+    if (ops->open(group, &group->reduction) != GW_OK) {
+        gw_client_fail(group->client, GW_ENOMEM, "no memory for sums");
         return;
     }
-    node->way = way;
-    if (whose)
-        gw_log_info(node->client->log, "%s can sum over no more than %s",
-                    whose->peer->name, way->name);
-    gw_log_info(node->client->log, "sums of %u workers are made over %s, %s",
-                node->group.n, way->name, way->where);
-    if (way->on_device)
-        tell_paths(node);
+    group->ops = ops;
+    if (limiter)
+        gw_log_info(group->client->log, "%s can sum over no more than %s",
+                    limiter->peer->name, ops->name);
+    gw_log_info(group->client->log, "sums of %u workers are made over %s, %s",
+                group->ranks.n, ops->name, ops->where);
+    if (ops->on_device)
+        tell_paths(group);
 }
 
-enum gw_status gw_node_sight(struct gw_client_node *node,
-                             struct gw_neighbour *from,
-                             const struct gw_sight *sight)
+enum gw_status gw_host_group_got_sight(struct gw_host_group *group,
+                                       struct gw_group_peer *from,
+                                       const struct gw_sight *sight)
 {
     int words = sight->verdict == GW_SIGHT_WORDS;
     if (words ? from->has_words : from->verdict != GW_SIGHT_WORDS)
         return GW_EPROTO;
     if (words) {
-        look(node, from, sight);
-        if (have_words(node))
-            judge(node);
+        look(group, from, sight);
+        if (have_words(group))
+            judge(group);
     } else {
         from->verdict = sight->verdict;
     }
-    const struct gw_neighbour *whose;
-    enum gw_sees least = least_verdict(node, &whose);
+    const struct gw_group_peer *limiter;
+    enum gw_sees least = least_verdict(group, &limiter);
     for (size_t i = 0; i < REDUCTIONS; i++)
         if (reductions[i]->verdict == least)
-            take(node, reductions[i], whose);
+            take(group, reductions[i], limiter);
     return GW_OK;
 }
 
 /* ---- the end ---- */
 
-void gw_node_let_go(struct gw_client_node *node)
+void gw_host_group_release(struct gw_host_group *group)
 {
-    if (!node)
+    if (!group)
         return;
-    node->let_go = 1; /* what is stopped lets the loop run */
-    if (node->way)
-        node->way->stop(node->reduction);
-    for (uint32_t i = 0; node->device && i < node->group.n; i++) {
-        struct gw_neighbour *who = gw_node_at(node, i);
+    group->released = 1; /* stopping lets the loop run */
+    if (group->ops)
+        group->ops->stop(group->reduction);
+    for (uint32_t i = 0; group->device && i < group->ranks.n; i++) {
+        struct gw_group_peer *who = gw_host_group_at(group, i);
         if (who)
-            unsee(node, who);
+            release(group, who);
     }
 }

@@ -4,23 +4,24 @@
  */
 #include "config.h"
 
-#include "worker/client/client_node_state.h"
+#include "worker/client/client_host_group_state.h"
 
 #include "kernels/update/reduce.h"
 
 _Static_assert(GW_GROUP_MAX <= GW_REDUCE_OVER_MAX, "a group is one sum");
 
-/* What a link shows; where it shows nothing the job ends (client_node.c). */
+/* Needs memory that links export; without it the job ends
+   (client_host_group.c). */
 static enum gw_status
-probe_shm(struct gw_client_node *node, char *why, size_t why_bytes)
+probe_shm(struct gw_host_group *group, char *why, size_t why_bytes)
 {
-    (void)node, (void)why, (void)why_bytes;
+    (void)group, (void)why, (void)why_bytes;
     return GW_OK;
 }
 
-static enum gw_status open_shm(struct gw_client_node *node, void **state_p)
+static enum gw_status open_shm(struct gw_host_group *group, void **state_p)
 {
-    (void)node;
+    (void)group;
     *state_p = NULL;
     return GW_OK;
 }
@@ -30,26 +31,26 @@ static void keep_nothing(void *state)
     (void)state;
 }
 
-/* Where the gradients of a member begin; NULL: they are not seen now. */
-static const float *arena_of(struct gw_client_node *node, uint32_t i)
+/* The gradients of a peer; NULL: they cannot be read now. */
+static const float *arena_of(struct gw_host_group *group, uint32_t i)
 {
-    const struct gw_client *client = node->client;
-    const struct gw_neighbour *who = gw_node_at(node, i);
+    const struct gw_client *client = group->client;
+    const struct gw_group_peer *who = gw_host_group_at(group, i);
     if (!who)
         return gw_client_gradients(client);
     if (!who->peer || who->gradients == GW_WINDOW_NONE)
         return NULL;
-    return gw_peer_see(who->peer, GW_NODE_LINK, who->gradients,
+    return gw_peer_see(who->peer, GW_HOST_GROUP_LINK, who->gradients,
                        client->map->arena_bytes);
 }
 
-/* 0: one of them is not seen now; it tells again when it is. */
-static int find_sources(struct gw_client_node *node,
+/* 0: one of them cannot be read now; its peer tells again when it can. */
+static int find_sources(struct gw_host_group *group,
                         const struct gw_sum_chunk *chunk,
                         const float **source)
 {
-    for (uint32_t i = 0; i < node->group.n; i++) {
-        source[i] = chunk->part[i].samples > 0 ? arena_of(node, i) : NULL;
+    for (uint32_t i = 0; i < group->ranks.n; i++) {
+        source[i] = chunk->part[i].samples > 0 ? arena_of(group, i) : NULL;
         if (chunk->part[i].samples > 0 && !source[i])
             return 0;
     }
@@ -57,48 +58,48 @@ static int find_sources(struct gw_client_node *node,
 }
 
 /* Over our own part, by the tree of the servers: the same bits. */
-static void sum(struct gw_client_node *node, uint32_t index)
+static void sum(struct gw_host_group *group, uint32_t index)
 {
     const float *source[GW_GROUP_MAX];
-    struct gw_sum_chunk *chunk = &node->chunk[index];
-    const struct gw_chunk *place = &node->client->map->chunk[index];
+    struct gw_sum_chunk *chunk = &group->chunk[index];
+    const struct gw_chunk *place = &group->client->map->chunk[index];
     size_t first = place->arena_offset / sizeof(float);
-    if (!find_sources(node, chunk, source))
+    if (!find_sources(group, chunk, source))
         return;
-    gw_client_set_on_device(node->client, index, 0);
+    gw_client_set_on_device(group->client, index, 0);
     uint64_t spoilers =
-        gw_reduce_over(source, node->group.n, first, place->elems,
-                       gw_client_gradients(node->client) + first);
-    for (uint32_t i = 0; i < node->group.n; i++)
+        gw_reduce_over(source, group->ranks.n, first, place->elems,
+                       gw_client_gradients(group->client) + first);
+    for (uint32_t i = 0; i < group->ranks.n; i++)
         if (spoilers >> i & 1)
             chunk->part[i].bad = 1;
-    gw_node_summed(node, index);
+    gw_host_group_summed(group, index);
 }
 
-static void land(struct gw_client_node *node, uint32_t index)
+static void land(struct gw_host_group *group, uint32_t index)
 {
-    gw_client_put(node->client, &node->chunk[index].had, NULL);
+    gw_client_put(group->client, &group->chunk[index].had, NULL);
 }
 
-static void give(const struct gw_client_node *node,
+static void give(const struct gw_host_group *group,
                  uint32_t index,
-                 const struct gw_neighbour *to,
-                 struct gw_send *gift)
+                 const struct gw_group_peer *to,
+                 struct gw_send *share)
 {
-    const struct gw_client *client = node->client;
-    const struct gw_frame *had = &node->chunk[index].had;
+    const struct gw_client *client = group->client;
+    const struct gw_frame *had = &group->chunk[index].had;
     const struct gw_chunk *place = &client->map->chunk[index];
     enum gw_encoding encoding = gw_client_encoding(client);
-    gift->frame.window = to->weights;
-    gift->frame.length = gw_encoded_bytes(encoding, place->elems);
-    gift->frame.payload_crc = had->payload_crc;
-    gift->crc_known = !(had->flags & GW_FLAG_NO_CRC);
+    share->frame.window = to->weights;
+    share->frame.length = gw_encoded_bytes(encoding, place->elems);
+    share->frame.payload_crc = had->payload_crc;
+    share->crc_known = !(had->flags & GW_FLAG_NO_CRC);
     if (!client->job->payload_free)
-        gift->payload =
+        share->payload =
             gw_client_landing(client, encoding, place->arena_offset);
 }
 
-static const void *given(const struct gw_neighbour *from, uint32_t *window_p)
+static const void *given(const struct gw_group_peer *from, uint32_t *window_p)
 {
     *window_p = from->own_weights;
     return NULL;

@@ -45,7 +45,7 @@ static void join(struct gw_client *client)
                  .machine = options->machine,
                  .pid = options->pid,
                  .threads = 1,
-                 .address = gw_node_address(client->node),
+                 .address = gw_host_group_address(client->group),
                  .rank = options->rank,
                  .need = options->need},
     };
@@ -150,8 +150,8 @@ static void add_member(struct gw_client *client,
     int worker = member->role == GW_ROLE_WORKER;
     gw_met_add(&client->session->colocated, client->options.machine,
                worker && member->id == client->job->rank, member);
-    if (worker && client->node)
-        gw_node_view(client->node, member);
+    if (worker && client->group)
+        gw_host_group_view(client->group, member);
     if (member->role == GW_ROLE_SERVER &&
         member->id < client->session->members_total)
         gw_client_shard_named(client, member);
@@ -229,8 +229,8 @@ void gw_client_got_start(void *actor,
     if (start->silence_us)
         gw_member_set_silence(client->member, start->silence_us);
     enum gw_status status = gw_client_split_begin(client, start);
-    if (status == GW_OK && client->node)
-        status = gw_node_start(client->node, start);
+    if (status == GW_OK && client->group)
+        status = gw_host_group_start(client->group, start);
     if (status != GW_OK) {
         gw_client_fail(client, status, "the start's split or groups: %s",
                        gw_status_text(status));
@@ -259,7 +259,7 @@ void gw_client_session_declare(struct gw_client *client,
                     .tuned = from->tuned,
                     .note = from->note,
                     .test_samples = from->test_samples,
-                    .shares = client->node != NULL,
+                    .shares = client->group != NULL,
                     .keys_total = (uint32_t)from->n_keys}};
     memcpy(message.declare.data_digest, from->data_digest, GW_DIGEST_BYTES);
     uint32_t total = client->job->rank == 0 ? (uint32_t)from->n_keys : 0;

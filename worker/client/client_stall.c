@@ -36,7 +36,7 @@ waited_for(const struct gw_client *client, char *object, size_t room)
                  wait.reason == GW_WAITING_SCORE ? "evaluation" : "a decision");
     const struct gw_peer *neighbour =
         c != GW_CHUNK_NONE && wait.reason != GW_WAITING_PULL
-            ? gw_node_waits_for(client->node, c)
+            ? gw_host_group_waits_for(client->group, c)
             : NULL;
     if (neighbour)
         return neighbour;

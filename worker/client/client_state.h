@@ -30,11 +30,11 @@
  *   client_weights.c   weights that arrive
  *   client_landing.c   memory in which they arrive
  *
- *   client_node.h      other workers of this host,
- *   client_node_state.h
- *   client_node.c      their links,
- *   client_sum.c       sums of their gradients,
- *   client_reduce.h    and the ways to make these
+ *   client_host_group.h  other workers of this host
+ *   client_host_group_state.h
+ *   client_host_group.c  their links
+ *   client_sum.c         sums of their gradients
+ *   client_reduce.h      ways to make these sums
  *   client_reduce.c
  *   client_reduce_nvlink.c
  *   client_reduce_shm.c
@@ -48,7 +48,7 @@
 #include "proto/dispatch.h"
 #include "transport/member/member.h"
 #include "worker/client/client.h"
-#include "worker/client/client_node.h"
+#include "worker/client/client_host_group.h"
 
 /* Welcome, once it has come. */
 struct gw_client_job {
@@ -126,7 +126,7 @@ struct gw_client {
     struct gw_client_out *out;
     struct gw_client_wants *wants;
     struct gw_client_landing *landing;
-    struct gw_client_node *node; /* NULL: no other worker of this host */
+    struct gw_host_group *group; /* NULL: no other worker of this host */
 };
 
 /* Bulk frames leave after control messages; earlier chunks leave earlier. */

@@ -211,10 +211,10 @@ static int come_whole(const struct gw_client *client)
 {
     return gw_client_encoding(client) == GW_ENCODING_RAW &&
            (client->job->rank > 0 || !gw_client_pushes_sums(client) ||
-            !gw_node_is_on_device(client->node));
+            !gw_host_group_is_on_device(client->group));
 }
 
-/* Devices have the same, and others copy it from ours. */
+/* Devices have the same weights, and others copy them from ours. */
 static enum gw_status pull_to_host(struct gw_client *client)
 {
     enum gw_status status = gw_client_pull(client);

@@ -96,7 +96,7 @@ void gw_client_frame(struct gw_client *client,
                   !(frame->flags & GW_FLAG_NOW);
     if (for_all) {
         answered(client, frame);
-        gw_node_arrived(client->node, frame);
+        gw_host_group_arrived(client->group, frame);
     } else {
         arrived(client, frame, NULL);
     }
@@ -109,7 +109,7 @@ void gw_client_put(struct gw_client *client,
     if (!device)
         gw_client_landed(client, frame);
     gw_client_chunk_is_there(client, frame->chunk, frame->clock, device);
-    gw_node_give(client->node, frame->chunk);
+    gw_host_group_give(client->group, frame->chunk);
 }
 
 void gw_client_given(struct gw_client *client,

@@ -8,10 +8,10 @@ libworker_a_SOURCES += \
 	%D%/client_decision.c \
 	%D%/client_files.c \
 	%D%/client_handler.c \
+	%D%/client_host_group.c \
+	%D%/client_host_group.h \
+	%D%/client_host_group_state.h \
 	%D%/client_landing.c \
-	%D%/client_node.c \
-	%D%/client_node.h \
-	%D%/client_node_state.h \
 	%D%/client_out.c \
 	%D%/client_policy.c \
 	%D%/client_push.c \

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "worker/client/client_node_state.h"
+#include "worker/client/client_host_group_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,18 +15,18 @@
 
 /* ---- in ---- */
 
-/* Weights that its owner gives of a chunk. */
-static int is_gift(const struct gw_client_node *node,
-                   const struct gw_peer *peer,
-                   const struct gw_frame *frame,
-                   const void **device_p)
+/* Weights of a chunk that its owner shares. */
+static int is_share(const struct gw_host_group *group,
+                    const struct gw_peer *peer,
+                    const struct gw_frame *frame,
+                    const void **device_p)
 {
     uint32_t window;
-    if (frame->kind != GW_FRAME_WEIGHTS || !node->client->chunk || !node->way ||
-        frame->chunk >= node->client->map->chunks ||
-        gw_node_giver(node, frame->chunk) != peer)
+    if (frame->kind != GW_FRAME_WEIGHTS || !group->client->chunk ||
+        !group->ops || frame->chunk >= group->client->map->chunks ||
+        gw_host_group_owner_of(group, frame->chunk) != peer)
         return 0;
-    *device_p = node->way->given(peer->owner, &window);
+    *device_p = group->ops->given(peer->owner, &window);
     return frame->window == window;
 }
 
@@ -36,12 +36,12 @@ static void on_frame(void *owner,
                      const struct gw_frame *frame,
                      const void *payload)
 {
-    struct gw_client_node *node = owner;
+    struct gw_host_group *group = owner;
     const void *device;
     if (frame->kind == GW_FRAME_PARTS)
-        gw_node_sum_parts(node, peer->owner, frame, payload);
-    else if (is_gift(node, peer, frame, &device))
-        gw_client_given(node->client, peer, frame, device);
+        gw_host_group_sum_parts(group, peer->owner, frame, payload);
+    else if (is_share(group, peer, frame, &device))
+        gw_client_given(group->client, peer, frame, device);
     else
         gw_peer_reject_frame(peer, link, frame);
 }
@@ -49,18 +49,18 @@ static void on_frame(void *owner,
 static void
 on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
-    struct gw_client_node *node = owner;
-    struct gw_neighbour *from = peer->owner;
+    struct gw_host_group *group = owner;
+    struct gw_group_peer *from = peer->owner;
     const struct gw_window_open *window = &message->window;
     uint64_t bytes = window->kind == GW_FRAME_WEIGHTS
                          ? gw_client_landing_bytes(
-                               node->client, gw_client_encoding(node->client))
-                         : node->client->map->arena_bytes;
+                               group->client, gw_client_encoding(group->client))
+                         : group->client->map->arena_bytes;
     int sight = message->kind == GW_MESSAGE_SIGHT &&
-                gw_node_sight(node, from, &message->sight) == GW_OK;
+                gw_host_group_got_sight(group, from, &message->sight) == GW_OK;
     if (!sight &&
         (message->kind != GW_MESSAGE_WINDOW || window->bytes != bytes)) {
-        gw_peer_reject(peer, GW_NODE_LINK,
+        gw_peer_reject(peer, GW_HOST_GROUP_LINK,
                        "message that a neighbour does not send");
         return;
     }
@@ -68,17 +68,17 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
         from->gradients = window->id;
     else if (!sight && window->kind == GW_FRAME_WEIGHTS)
         from->weights = window->id;
-    if (gw_node_is_whole(node))
-        gw_node_sum_recheck(node);
+    if (gw_host_group_is_whole(group))
+        gw_host_group_sum_recheck(group);
 }
 
 /* ---- neighbours come and go ---- */
 
-static enum gw_status open_windows(struct gw_client_node *node,
-                                   struct gw_neighbour *who,
+static enum gw_status open_windows(struct gw_host_group *group,
+                                   struct gw_group_peer *who,
                                    struct gw_peer *peer)
 {
-    struct gw_client *client = node->client;
+    struct gw_client *client = group->client;
     enum gw_encoding encoding = gw_client_encoding(client);
     uint64_t bytes = client->map->arena_bytes;
     uint64_t landing = gw_client_landing_bytes(client, encoding);
@@ -103,7 +103,7 @@ static enum gw_status open_windows(struct gw_client_node *node,
     message.window =
         (struct gw_window_open){GW_FRAME_WEIGHTS, who->own_weights, landing};
     gw_client_tell(client, peer, &message);
-    gw_node_tell_words(node, who);
+    gw_host_group_tell_words(group, who);
     return GW_OK;
 }
 
@@ -113,29 +113,29 @@ static enum gw_status admit(void *owner,
                             char *why,
                             size_t why_bytes)
 {
-    struct gw_client_node *node = owner;
-    struct gw_neighbour *who = gw_node_neighbour(node, hello->rank);
-    if (!node->attached) {
+    struct gw_host_group *group = owner;
+    struct gw_group_peer *who = gw_host_group_peer(group, hello->rank);
+    if (!group->attached) {
         snprintf(why, why_bytes, "not ready yet");
         return GW_EAGAIN;
     }
     if (hello->role != GW_ROLE_WORKER ||
-        !gw_group_has(node->group, hello->rank) ||
-        hello->rank <= node->client->job->rank || who->peer ||
+        !gw_group_has(group->ranks, hello->rank) ||
+        hello->rank <= group->client->job->rank || who->peer ||
         who->incarnation != hello->incarnation || !who->has_secret) {
         snprintf(why, why_bytes, "not a neighbour of this worker");
         return GW_EREFUSED;
     }
     enum gw_status status =
         gw_peer_admit(peer, hello, &who->secret, why, why_bytes);
-    return status == GW_OK ? open_windows(node, who, peer) : status;
+    return status == GW_OK ? open_windows(group, who, peer) : status;
 }
 
 static void link_up(void *owner, struct gw_peer *peer, unsigned link)
 {
-    struct gw_client_node *node = owner;
-    struct gw_client *client = node->client;
-    struct gw_neighbour *who = peer->owner;
+    struct gw_host_group *group = owner;
+    struct gw_client *client = group->client;
+    struct gw_group_peer *who = peer->owner;
     enum gw_status status = gw_peer_show(peer, link, who->own_gradients);
     if (status == GW_EUNSUPPORTED && !client->job->payload_free) {
         gw_client_fail(client, status,
@@ -144,21 +144,21 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
                        peer->name);
         return;
     }
-    gw_node_sum_link_up(node, who);
+    gw_host_group_sum_link_up(group, who);
 }
 
-/* What was given by that link may be lost. */
+/* Shares that were sent over that link may be lost. */
 static void link_down(void *owner,
                       struct gw_peer *peer,
                       unsigned link,
                       enum gw_status status,
                       const char *why)
 {
-    struct gw_client_node *node = owner;
-    struct gw_client *client = node->client;
-    const struct gw_neighbour *who = peer->owner;
+    struct gw_host_group *group = owner;
+    struct gw_client *client = group->client;
+    const struct gw_group_peer *who = peer->owner;
     gw_metrics_add(client->metrics, GW_METRIC_RECONNECTS, 1);
-    gw_node_sum_link_down(node, who);
+    gw_host_group_sum_link_down(group, who);
     if (status == GW_EPROTO)
         gw_client_tell_fault(client, peer, why);
     else if (!gw_client_is_over(client))
@@ -170,8 +170,8 @@ static void link_down(void *owner,
 static void
 lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
-    struct gw_client *client = ((struct gw_client_node *)owner)->client;
-    /* of its death the coordinator tells */
+    struct gw_client *client = ((struct gw_host_group *)owner)->client;
+    /* the coordinator tells of its death */
     if (status == GW_ETIMEOUT)
         gw_log_info(client->log, "%s: silent for %.1f s", peer->name,
                     (double)gw_peer_silent_us(peer) / 1e6);
@@ -186,16 +186,16 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 
 static void starves(void *owner, const char *why)
 {
-    const struct gw_client_node *node = owner;
+    const struct gw_host_group *group = owner;
     gw_client_fail(
-        node->client, GW_ENOMEM,
+        group->client, GW_ENOMEM,
         "%s, for %d s: no link to workers of this host can be opened", why,
         GW_MEMBER_STARVES_US / 1000000);
 }
 
 static void stuck(void *owner, struct gw_peer *peer, const char *text)
 {
-    gw_client_stuck(((struct gw_client_node *)owner)->client, peer, text);
+    gw_client_stuck(((struct gw_host_group *)owner)->client, peer, text);
 }
 
 static const struct gw_member_handler handler = {
@@ -209,35 +209,35 @@ static const struct gw_member_handler handler = {
     .stuck = stuck,
 };
 
-int gw_node_is_whole(const struct gw_client_node *node)
+int gw_host_group_is_whole(const struct gw_host_group *group)
 {
-    for (uint32_t i = 0; node && i < node->group.n; i++) {
-        const struct gw_neighbour *who =
-            &node->neighbour[(node->group.first + i) % GW_GROUP_MAX];
-        if (node->group.first + i != node->client->job->rank &&
+    for (uint32_t i = 0; group && i < group->ranks.n; i++) {
+        const struct gw_group_peer *who =
+            &group->peers[(group->ranks.first + i) % GW_GROUP_MAX];
+        if (group->ranks.first + i != group->client->job->rank &&
             (who->gradients == GW_WINDOW_NONE ||
              who->weights == GW_WINDOW_NONE))
             return 0;
     }
-    return !node || node->group.n == 1 || node->way;
+    return !group || group->ranks.n == 1 || group->ops;
 }
 
 /* ---- opening and closing ---- */
 
-enum gw_status gw_node_open(struct gw_client *client,
-                            struct gw_client_node **node_p,
-                            struct gw_error *error)
+enum gw_status gw_host_group_open(struct gw_client *client,
+                                  struct gw_host_group **group_p,
+                                  struct gw_error *error)
 {
     const struct gw_client_options *options = &client->options;
     struct gw_error why;
-    *node_p = NULL;
+    *group_p = NULL;
     if (!options->node)
         return GW_OK;
-    struct gw_client_node *node = calloc(1, sizeof *node);
-    if (!node)
+    struct gw_host_group *group = calloc(1, sizeof *group);
+    if (!group)
         return gw_fail(error, GW_ENOMEM, "no memory for neighbours");
-    node->client = client;
-    node->group = (struct gw_group){.n = 1};
+    group->client = client;
+    group->ranks = (struct gw_group){.n = 1};
     const struct gw_member_options member = {
         .loop = options->loop,
         .transport = options->node,
@@ -249,43 +249,43 @@ enum gw_status gw_node_open(struct gw_client *client,
         .join_us = options->join_us,
         .quiet = 1,
         .handler = &handler,
-        .owner = node,
+        .owner = group,
     };
-    enum gw_status status = gw_member_open(&member, &node->member, &why);
+    enum gw_status status = gw_member_open(&member, &group->member, &why);
     if (status == GW_OK)
-        status = gw_member_listen(node->member, LISTEN, &why);
+        status = gw_member_listen(group->member, LISTEN, &why);
     if (status != GW_OK) {
         gw_log_info(client->log, "sums nothing with others: %s", why.text);
-        gw_node_close(node);
+        gw_host_group_close(group);
         return GW_OK;
     }
-    *node_p = node;
+    *group_p = group;
     return GW_OK;
 }
 
-void gw_node_close(struct gw_client_node *node)
+void gw_host_group_close(struct gw_host_group *group)
 {
-    if (!node)
+    if (!group)
         return;
-    if (node->member)
-        gw_member_close(node->member);
-    gw_node_let_go(node);
-    gw_node_sum_close(node);
-    free(node);
+    if (group->member)
+        gw_member_close(group->member);
+    gw_host_group_release(group);
+    gw_host_group_sum_close(group);
+    free(group);
 }
 
-const char *gw_node_address(const struct gw_client_node *node)
+const char *gw_host_group_address(const struct gw_host_group *group)
 {
-    return node ? gw_member_address(node->member) : "";
+    return group ? gw_member_address(group->member) : "";
 }
 
-void gw_node_view(struct gw_client_node *node,
-                  const struct gw_view_member *member)
+void gw_host_group_view(struct gw_host_group *group,
+                        const struct gw_view_member *member)
 {
-    uint32_t own = node->client->job->rank;
+    uint32_t own = group->client->job->rank;
     if (member->id / GW_GROUP_MAX != own / GW_GROUP_MAX)
         return;
-    struct gw_neighbour *who = gw_node_neighbour(node, member->id);
+    struct gw_group_peer *who = gw_host_group_peer(group, member->id);
     who->rank = member->id;
     who->incarnation = member->incarnation;
     who->has_secret = member->has_secret;
@@ -294,59 +294,59 @@ void gw_node_view(struct gw_client_node *node,
     snprintf(who->host, sizeof who->host, "%s", member->host);
 }
 
-enum gw_status gw_node_start(struct gw_client_node *node,
-                             const struct gw_start *start)
+enum gw_status gw_host_group_start(struct gw_host_group *group,
+                                   const struct gw_start *start)
 {
-    struct gw_client *client = node->client;
+    struct gw_client *client = group->client;
     if (!gw_groups_are_valid(start->groups, start->groups_n,
                              client->job->ranks))
         return GW_EPROTO;
-    node->group =
+    group->ranks =
         gw_group_of(start->groups, start->groups_n, client->job->rank);
-    client->group_ranks = node->group.n;
-    gw_member_set_rank(node->member, client->job->rank);
+    client->group_ranks = group->ranks.n;
+    gw_member_set_rank(group->member, client->job->rank);
     if (start->silence_us)
-        gw_member_set_silence(node->member, start->silence_us);
-    for (uint32_t i = 0; i < node->group.n; i++)
-        if (!gw_node_neighbour(node, node->group.first + i)->incarnation)
+        gw_member_set_silence(group->member, start->silence_us);
+    for (uint32_t i = 0; i < group->ranks.n; i++)
+        if (!gw_host_group_peer(group, group->ranks.first + i)->incarnation)
             return GW_EPROTO;
     return GW_OK;
 }
 
 /* The later one of two dials, so that they meet once. */
-static enum gw_status dial(struct gw_client_node *node,
-                           struct gw_neighbour *who,
+static enum gw_status dial(struct gw_host_group *group,
+                           struct gw_group_peer *who,
                            struct gw_error *error)
 {
     struct gw_peer *peer;
     enum gw_status status =
-        gw_member_dial(node->member, who->address, GW_ROLE_WORKER,
+        gw_member_dial(group->member, who->address, GW_ROLE_WORKER,
                        who->incarnation, 1, who, &peer, error);
     if (status == GW_OK) {
-        status = open_windows(node, who, peer);
+        status = open_windows(group, who, peer);
         if (status != GW_OK)
             gw_fail(error, status, "no memory for windows");
     }
     return status;
 }
 
-enum gw_status gw_node_connect(struct gw_client_node *node,
-                               const struct gw_client_arenas *arenas,
-                               const struct gw_device_arenas *device,
-                               struct gw_error *error)
+enum gw_status gw_host_group_connect(struct gw_host_group *group,
+                                     const struct gw_client_arenas *arenas,
+                                     const struct gw_device_arenas *device,
+                                     struct gw_error *error)
 {
     enum gw_status status = GW_OK;
-    node->device = device && device->shown ? device : NULL;
-    if (gw_node_sum_open(node) != GW_OK)
+    group->device = device && device->shown ? device : NULL;
+    if (gw_host_group_sum_open(group) != GW_OK)
         return gw_fail(error, GW_ENOMEM, "no memory for sums");
-    gw_member_lend(node->member,
-                   gw_client_encoding(node->client) == GW_ENCODING_RAW
+    gw_member_lend(group->member,
+                   gw_client_encoding(group->client) == GW_ENCODING_RAW
                        ? &arenas->weights
                        : &arenas->bf16);
-    gw_member_lend(node->member, &arenas->gradients);
-    node->attached = 1;
-    for (uint32_t rank = node->group.first;
-         status == GW_OK && rank < node->client->job->rank; rank++)
-        status = dial(node, gw_node_neighbour(node, rank), error);
+    gw_member_lend(group->member, &arenas->gradients);
+    group->attached = 1;
+    for (uint32_t rank = group->ranks.first;
+         status == GW_OK && rank < group->client->job->rank; rank++)
+        status = dial(group, gw_host_group_peer(group, rank), error);
     return status;
 }
