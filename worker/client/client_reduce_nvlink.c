@@ -76,7 +76,8 @@ static void done_queue(struct gw_work *work)
     struct queue *queue = work->owner;
     uint32_t made = queue->working;
     if (queue->failure.status != GW_OK) {
-        gw_client_fail_with(queue->group->client, &queue->failure);
+        gw_client_fail(queue->group->client, queue->failure.status, "%s",
+                       queue->failure.text);
         return;
     }
     for (uint32_t i = 0; i < made; i++)
