@@ -11,7 +11,7 @@ AM_TESTS_ENVIRONMENT = \
 	GW_CPPFLAGS='$(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS)'; \
 	export GW_CPPFLAGS; GW_CFLAGS='$(GW_CFLAGS)'; export GW_CFLAGS; \
 	unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE;
-EXTRA_DIST += %D%/configure.m4 %D%/tap.sh .clang-format
+EXTRA_DIST += %D%/configure.m4 %D%/slowest.sh %D%/tap.sh .clang-format
 
 dist_check_SCRIPTS += \
 	%D%/check_style.sh \
@@ -586,6 +586,10 @@ bench-gpu: gradweir$(EXEEXT) $(GW_GPU_BENCHES)
 .PHONY: bench bench-rdma bench-planned bench-predicted bench-programs
 .PHONY: bench-slowed bench-straggled bench-summed
 CLEANFILES += $(EXTRA_PROGRAMS)
+
+# The last lines of `make check`.
+check-local: check-TESTS
+	@$(SHELL) '$(srcdir)/tests/slowest.sh' $(TEST_LOGS)
 
 # Parts of `make check`, and more than it. Sanitizers need a build of
 # everything, so each has a build tree of its own in this one. A race ends the

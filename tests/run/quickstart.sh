@@ -39,7 +39,7 @@ shim() {
 # machine: one with everything, where we are root.
 machine() {
   rm -rf "$bin" "$scratch/have" "$scratch/called" "$tree" "$scratch/data"
-  mkdir -p "$bin" "$scratch/have" "$tree" "$scratch/data"
+  mkdir -p "$bin" "$scratch/have" "$tree/tests" "$scratch/data"
   for tool in sh sed awk grep sort paste tail date mkdir rm cat find env \
     dirname make nproc cp chmod ls; do
     ln -s "$(command -v $tool)" "$bin/$tool"
@@ -64,6 +64,7 @@ SHIM
     : >"$scratch/data/$file"
   done
   cp "$source/quickstart" "$tree/quickstart"
+  cp "$source/tests/slowest.sh" "$tree/tests/slowest.sh"
   cat >"$tree/configure" <<'CONFIGURE'
 #!/bin/sh
 # cmocka as configure leaves it, and a build that takes no time
@@ -176,6 +177,7 @@ points() {
   shift
   {
     for line in "$@"; do echo "echo ':test-result: $line' >>t.trs"; done
+    echo "echo '# took 7 s' >>t.log"
     echo "exit $code"
   } >"$tree/run-tests"
 }
@@ -184,6 +186,8 @@ machine
 points 0 'PASS 1 - a' 'PASS 2 - b' 'SKIP 3 - c' 'XFAIL 4 - d'
 run 0 check && [ "$(tail -n 1 "$out")" = '3 passed, 0 failed, 1 skipped' ]
 ok 'check counts what passed'
+[ "$(tail -n 3 "$out" | head -n 2)" = "$(printf 'slowest tests, in seconds:\n     7  build/t')" ]
+ok 'and says before how long the slowest tests took'
 run 0 check && [ "$(tail -n 1 "$out")" = '3 passed, 0 failed, 1 skipped' ]
 ok 'check does not count the run before'
 points 1 'PASS 1 - a' 'FAIL 2 - b' 'ERROR - c'
