@@ -11,7 +11,8 @@ AM_TESTS_ENVIRONMENT = \
 	GW_CPPFLAGS='$(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS)'; \
 	export GW_CPPFLAGS; GW_CFLAGS='$(GW_CFLAGS)'; export GW_CFLAGS; \
 	unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE;
-EXTRA_DIST += %D%/configure.m4 %D%/slowest.sh %D%/tap.sh .clang-format
+EXTRA_DIST += %D%/configure.m4 %D%/english.awk %D%/slowest.sh %D%/tap.sh \
+	.clang-format
 
 dist_check_SCRIPTS += \
 	%D%/check_style.sh \
