@@ -276,6 +276,11 @@ grep -E '^(proto|transport|kernels|server|worker|cli)/.*\.c$' "$scratch/files" |
     >"$scratch/bad"
 result 'nobody but cli/child makes a process' "$scratch/bad"
 
+# --- the index of tests ---
+sh tests/index.sh | diff tests/INDEX.md - >"$scratch/bad" 2>&1
+[ ! -s "$scratch/bad" ] || echo 'run: make tests-index' >>"$scratch/bad"
+result 'tests/INDEX.md is what make tests-index writes' "$scratch/bad"
+
 # --- loose ends ---
 grep -E '\.(c|h|cu|m4|ac|mk|am|sh|awk|bash|py|md|proto)$|quickstart$' \
   "$scratch/tracked" | grep -v 'tests/check_style\.sh$' |

@@ -11,8 +11,8 @@ AM_TESTS_ENVIRONMENT = \
 	GW_CPPFLAGS='$(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS)'; \
 	export GW_CPPFLAGS; GW_CFLAGS='$(GW_CFLAGS)'; export GW_CFLAGS; \
 	unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE;
-EXTRA_DIST += %D%/configure.m4 %D%/english.awk %D%/slowest.sh %D%/tap.sh \
-	.clang-format
+EXTRA_DIST += %D%/configure.m4 %D%/english.awk %D%/index.awk %D%/index.sh \
+	%D%/INDEX.md %D%/slowest.sh %D%/tap.sh .clang-format
 
 dist_check_SCRIPTS += \
 	%D%/check_style.sh \
@@ -636,6 +636,12 @@ check-format:
 	$(GW_FORMATTED) | xargs -0 $(GW_FORMAT) --dry-run -Werror
 format:
 	$(GW_FORMATTED) | xargs -0 $(GW_FORMAT) -i
+
+# which tests a source has
+tests-index:
+	cd '$(srcdir)' && $(SHELL) tests/index.sh >tests/INDEX.md.tmp && \
+	  mv tests/INDEX.md.tmp tests/INDEX.md
+.PHONY: tests-index
 
 check-sanitize: check-asan check-tsan
 check-asan:
