@@ -9,8 +9,9 @@ trap 'rm -rf "$scratch"' EXIT
 export LC_ALL=C
 tests=0
 cd "$source" || exit 1
-documents='README.md CHANGELOG.md docs/manual.md docs/policies.md
-docs/design.md docs/OPERATIONS.md docs/PROTOCOL.md'
+documents='README.md CHANGELOG.md CONTRIBUTING.md docs/manual.md
+docs/policies.md docs/design.md docs/hacking.md docs/style.md
+docs/OPERATIONS.md docs/PROTOCOL.md'
 studies=$(echo docs/studies/*.md)
 documents="$documents $studies"
 
@@ -64,7 +65,8 @@ result 'links lead somewhere'
 
 # Lines that begin with gradweir: the command and its options are some.
 # shellcheck disable=SC2086
-for document in README.md docs/manual.md docs/OPERATIONS.md $studies; do
+for document in README.md docs/manual.md docs/hacking.md docs/OPERATIONS.md \
+  $studies; do
   sed -n '/^```/,/^```/s/^\(host[a-z]\$ \)\{0,1\}gradweir \([a-z]*\)\(.*\)/\2\3/p' $document |
     while read -r command rest; do
       "$program" "$command" --help >"$scratch/help" 2>&1 ||
