@@ -7,7 +7,7 @@ BEGIN {
   split("what who whoever whatever such those beside anew whose whom", list, " ")
   for (i in list) is_such[list[i]] = 1
 }
-# whole comments only, from any line to any other
+# One whole comment, without its marks.
 function comment(text, n, i, words, word) {
   gsub(/[^A-Za-z']+/, " ", text)
   n = split(tolower(text), words, " ")

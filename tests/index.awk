@@ -1,8 +1,8 @@
 # The text of tests/INDEX.md from all sources and tests; see tests/index.sh.
-# What it calls a symbol begins with gw_, stands in a source without `static`
-# and is defined there: a head that ends in a line "{", or a table "... = {".
-# A test is a program (test_*, fuzz_*, a script); other files of tests/ are
-# helpers, which programs include.
+# A symbol begins with gw_, is defined in a source and is not static: a function,
+# whose head ends before a line "{", or a table "... = {". A test is a program
+# (test_*, fuzz_*, a script); other files of tests/ are helpers, which programs
+# include.
 
 function base(path) { sub(/.*\//, "", path); sub(/\.[a-z]*$/, "", path); return path }
 function without_room(path) { sub(/^tests\//, "", path); sub(/\.c$/, "", path); return path }
@@ -24,7 +24,7 @@ FNR == 1 {
   else if (is_test) is_a_test[FILENAME] = 1
 }
 
-# what a script starts: "run 0 study", "$program" study, gradweir study
+# the subcommands that a script starts: "run 0 study", "$program" study, gradweir study
 is_script {
   line = $0
   while (match(line, /(run [0-9]+|gradweir"?|program"?|exec) [a-z]+/)) {
@@ -78,7 +78,7 @@ is_script {
   }
 }
 
-# Sorts rows[1..n] by what stands before their first blank, then by the rest.
+# Sorts rows[1..n] as texts.
 function sort(rows, n, i, j, row) {
   for (i = 2; i <= n; i++) {
     row = rows[i]
@@ -148,7 +148,7 @@ END {
           calls_me[at[i]] = calls_me[at[i]] " " by[j]
         }
   }
-  # a subcommand is tested by what starts it
+  # a subcommand is tested by the scripts that start it
   for (key in starts) {
     split(key, parts, SUBSEP)
     for (i = 1; i <= n_sources; i++)
