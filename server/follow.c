@@ -45,7 +45,7 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
         break;
     case GW_DECIDE_END:
         gw_commit_of(server)->quiesce(server); /* workers pull on this */
-        gw_ending_at(server, decision->clock);
+        gw_server_ending_at(server, decision->clock);
         break;
     case GW_DECIDE_DRAIN:
         gw_drain_begin(server);
@@ -97,7 +97,7 @@ static void on_cut_timer(struct gw_timer *timer)
 enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
 {
     const struct gw_decision_state *state = &server->start.state;
-    gw_ending_at(server, GW_NEVER_CLOCK);
+    gw_server_ending_at(server, GW_NEVER_CLOCK);
     server->loss_scale = state->loss_scale > 0
                              ? state->loss_scale
                              : gw_loss_scale_first(&server->config);

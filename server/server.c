@@ -206,7 +206,7 @@ enum gw_status gw_server_open(const struct gw_server_options *options,
     server->metrics = options->metrics;
     server->number = GW_RANK_NONE;
     server->links.limit.per_second = 2;
-    gw_ending_open(server, halt);
+    gw_server_ending_open(server, halt);
     struct gw_member_options member = {
         .loop = options->loop,
         .transport = options->transport,
@@ -250,7 +250,7 @@ void gw_server_close(struct gw_server *server)
 {
     if (!server)
         return;
-    gw_ending_close(server);
+    gw_server_ending_close(server);
     gw_member_close(server->member);
     gw_save_close(server);
     gw_load_close(server);

@@ -66,7 +66,7 @@ got_end(void *owner, struct gw_peer *peer, const struct gw_message *message)
     if (end->status == GW_EDEAD) /* perhaps it was this one that was missed */
         gw_member_paused_words(server->member, paused);
     gw_peer_tell(server->coordinator, &bye);
-    gw_ending_decided(server);
+    gw_server_ending_decided(server);
     gw_server_finish(server, end->status, "%s%s", paused, gw_reason(end->text));
 }
 

@@ -112,7 +112,7 @@ struct gw_server {
     struct gw_watch stall;
     struct gw_save *save;
     struct gw_load *load;
-    struct gw_ending end;
+    struct gw_server_ending end;
 };
 
 /* The last decision that the sender of a frame had followed. */

@@ -121,18 +121,18 @@ int gw_server_is_over(const struct gw_server *server)
     return server->end.over;
 }
 
-void gw_ending_decided(struct gw_server *server)
+void gw_server_ending_decided(struct gw_server *server)
 {
     server->end.decided = 1;
 }
 
-void gw_ending_open(struct gw_server *server,
-                    void (*halt)(struct gw_server *server))
+void gw_server_ending_open(struct gw_server *server,
+                           void (*halt)(struct gw_server *server))
 {
     server->end.halt = halt;
 }
 
-void gw_ending_close(struct gw_server *server)
+void gw_server_ending_close(struct gw_server *server)
 {
     server->end.over = 1;
     server->running = 0;
@@ -140,7 +140,7 @@ void gw_ending_close(struct gw_server *server)
     gw_timer_stop(server->loop, &server->end.linger);
 }
 
-void gw_ending_at(struct gw_server *server, uint64_t clock)
+void gw_server_ending_at(struct gw_server *server, uint64_t clock)
 {
     server->end.clock = clock;
 }

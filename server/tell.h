@@ -11,7 +11,7 @@
 
 struct gw_server;
 
-struct gw_ending {
+struct gw_server_ending {
     void (*halt)(struct gw_server *server); /* stops its timers */
     int decided;                            /* by the coordinator */
     int over; /* the owner is told when the last words have left */
@@ -33,13 +33,13 @@ void gw_server_tell(struct gw_server *server,
                     struct gw_peer *peer,
                     const struct gw_message *message);
 /* The coordinator ends the job, and needs no word of it. */
-void gw_ending_decided(struct gw_server *server);
+void gw_server_ending_decided(struct gw_server *server);
 /* halt: stops the timers of a job that is over. */
-void gw_ending_open(struct gw_server *server,
-                    void (*halt)(struct gw_server *server));
-void gw_ending_close(struct gw_server *server);
+void gw_server_ending_open(struct gw_server *server,
+                           void (*halt)(struct gw_server *server));
+void gw_server_ending_close(struct gw_server *server);
 /* The clock at which the job ends, GW_NEVER_CLOCK: not decided. */
-void gw_ending_at(struct gw_server *server, uint64_t clock);
+void gw_server_ending_at(struct gw_server *server, uint64_t clock);
 int gw_server_is_ending(const struct gw_server *server);
 
 /* Its counters, every second at most. */
