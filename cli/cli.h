@@ -98,9 +98,9 @@ enum gw_status gw_cli_job_device(struct gw_cli_job *job,
 
 /*
  * Loads defaults, then the job file, then --set in their order; all paths
- * become absolute (transport/link/paths.h). Writes a line to standard error when one key
- * takes the place of another. GW_EUSAGE: unreadable or wrong. Does not call
- * gw_config_check.
+ * become absolute (transport/link/paths.h). Writes a line to standard error
+ * when one key takes the place of another. GW_EUSAGE: unreadable or wrong. Does
+ * not call gw_config_check.
  */
 enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
                                struct gw_config *config,

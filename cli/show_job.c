@@ -107,7 +107,7 @@ static void print_policy(FILE *out,
                          const struct gw_config *config,
                          const struct gw_policy_plan *plan)
 {
-    char word[GW_POLICY_WORD_BYTES];
+    char word[GW_WORD_BYTES];
     fprintf(out, COLUMN "%s", "policy", config->cluster.policy);
     if (plan->n == 1) {
         print_terms(out, config, &plan->phase[0].word);
@@ -115,8 +115,8 @@ static void print_policy(FILE *out,
     }
     fputc('\n', out);
     for (size_t i = 0; i < plan->n; i++) {
-        if (plan->phase[i].word.kind == GW_POLICY_SYNC ||
-            plan->phase[i].word.kind == GW_POLICY_BACKUP)
+        enum gw_policy_kind kind = plan->phase[i].word.kind;
+        if (gw_policy_is_together(kind) && !gw_policy_is_local(kind))
             continue; /* these have none */
         gw_policy_word_print(&plan->phase[i].word, word);
         fprintf(out, COLUMN "%s", "", word);
@@ -148,7 +148,7 @@ static void print_commit(FILE *out,
 {
     int all;
     const struct gw_policy_word *word = find_whole(config, plan, &all);
-    char shown[GW_POLICY_WORD_BYTES];
+    char shown[GW_WORD_BYTES];
     fprintf(out, COLUMN, "commit");
     if (word && !all) {
         gw_policy_word_print(word, shown);

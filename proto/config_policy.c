@@ -302,7 +302,7 @@ enum gw_status gw_config_check_phase(const struct gw_config *config,
                                      const struct gw_policy_word *word,
                                      struct gw_error *error)
 {
-    char shown[GW_POLICY_WORD_BYTES];
+    char shown[GW_WORD_BYTES];
     gw_policy_word_print(word, shown);
     enum gw_status status = check_commit(config, word, error);
     if (!status)

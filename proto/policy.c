@@ -24,19 +24,19 @@ static const struct {
     [GW_POLICY_BACKUP] = {.name = "backup", .together = 1,
         .letter = 'B', .min = 0, .max = GW_POLICY_BACKUP_MAX},
     [GW_POLICY_SSP] = {.name = "ssp",
-        .letter = 'S', .min = 0, .max = GW_POLICY_N_MAX},
+        .letter = 'S', .min = 0, .max = GW_WORD_N_MAX},
     [GW_POLICY_ASYNC] = {.name = "async"},
     [GW_POLICY_STALE_LR] = {.name = "stale-lr",
         .letter = 'N', .min = 1, .max = GW_POLICY_SPLIT_MAX},
     [GW_POLICY_DC_ASYNC] = {.name = "dc-async"},
     [GW_POLICY_DOWNPOUR] = {.name = "downpour", .local = 1,
-        .letter = 'T', .min = 1, .max = GW_POLICY_N_MAX},
+        .letter = 'T', .min = 1, .max = GW_WORD_N_MAX},
     [GW_POLICY_EASGD] = {.name = "easgd", .local = 1,
-        .letter = 'T', .min = 1, .max = GW_POLICY_N_MAX},
+        .letter = 'T', .min = 1, .max = GW_WORD_N_MAX},
     [GW_POLICY_LOCAL] = {.name = "local", .together = 1, .local = 1,
-        .letter = 'H', .min = 1, .max = GW_POLICY_N_MAX},
+        .letter = 'H', .min = 1, .max = GW_WORD_N_MAX},
     [GW_POLICY_DILOCO] = {.name = "diloco", .together = 1, .local = 1,
-        .letter = 'H', .min = 1, .max = GW_POLICY_N_MAX},
+        .letter = 'H', .min = 1, .max = GW_WORD_N_MAX},
 };
 /* clang-format on */
 
@@ -83,10 +83,10 @@ read_number(struct token token, uint64_t min, uint64_t max, uint64_t *n_p)
 }
 
 /* "ssp:S" */
-static void print_form(unsigned kind, char text[GW_POLICY_WORD_BYTES])
+static void print_form(unsigned kind, char text[GW_WORD_BYTES])
 {
     const char number[] = {':', words[kind].letter, '\0'};
-    snprintf(text, GW_POLICY_WORD_BYTES, "%s%s", words[kind].name,
+    snprintf(text, GW_WORD_BYTES, "%s%s", words[kind].name,
              words[kind].letter ? number : "");
 }
 
@@ -94,7 +94,7 @@ static void list_forms(char text[LIST_BYTES])
 {
     size_t used = 0;
     for (unsigned kind = 0; kind < GW_POLICY_KINDS; kind++) {
-        char form[GW_POLICY_WORD_BYTES];
+        char form[GW_WORD_BYTES];
         const char *before = kind + 1 < GW_POLICY_KINDS ? ", " : " and ";
         print_form(kind, form);
         used += (size_t)snprintf(text + used, LIST_BYTES - used, "%s%s",
@@ -106,7 +106,7 @@ static enum gw_status
 no_such_word(struct token token, size_t name_bytes, struct gw_error *error)
 {
     char name[GW_DISTANCE_BYTES], list[LIST_BYTES];
-    char form[GW_POLICY_WORD_BYTES];
+    char form[GW_WORD_BYTES];
     unsigned nearest = 0;
     list_forms(list);
     if (token.bytes == 0)
@@ -272,13 +272,13 @@ size_t gw_policy_phases_of(const struct gw_policy_plan *plan,
 }
 
 void gw_policy_word_print(const struct gw_policy_word *word,
-                          char text[GW_POLICY_WORD_BYTES])
+                          char text[GW_WORD_BYTES])
 {
     if (words[word->kind].letter)
-        snprintf(text, GW_POLICY_WORD_BYTES, "%s:%" PRIu64,
-                 words[word->kind].name, word->n);
+        snprintf(text, GW_WORD_BYTES, "%s:%" PRIu64, words[word->kind].name,
+                 word->n);
     else
-        snprintf(text, GW_POLICY_WORD_BYTES, "%s", words[word->kind].name);
+        snprintf(text, GW_WORD_BYTES, "%s", words[word->kind].name);
 }
 
 static const struct gw_policy_phase *phase_at(const struct gw_policy_plan *plan,

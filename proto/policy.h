@@ -27,9 +27,9 @@ enum gw_policy_kind {
 
 #define GW_POLICY_BACKUP_MAX 4095           /* B: one worker must count */
 #define GW_POLICY_SPLIT_MAX  4096           /* N, as cluster.workers */
-#define GW_POLICY_N_MAX      1000000        /* S, T and H */
+#define GW_WORD_N_MAX        1000000        /* S, T and H */
 #define GW_POLICY_STEP_MAX   1000000000000u /* as train.steps */
-#define GW_POLICY_WORD_BYTES 32             /* a word as text, with its end */
+#define GW_WORD_BYTES        32             /* a word as text, with its end */
 #define GW_POLICY_PHASES_MAX 16
 
 /* One word of cluster.policy: "ssp:4". */
@@ -54,7 +54,7 @@ struct gw_policy_plan {
  * Reads one word, with or without blanks around it: sync, backup:B, ssp:S,
  * async, stale-lr:N, dc-async, downpour:T, easgd:T, local:H or diloco:H, with B
  * in 0..GW_POLICY_BACKUP_MAX, N in 1..GW_POLICY_SPLIT_MAX, S in
- * 0..GW_POLICY_N_MAX and T and H in 1..GW_POLICY_N_MAX. `text` may come from
+ * 0..GW_WORD_N_MAX and T and H in 1..GW_WORD_N_MAX. `text` may come from
  * anyone. GW_EUSAGE with a line that names the fault and the words that may
  * stand there, the nearest included; *word_p is unchanged then.
  */
@@ -74,7 +74,7 @@ enum gw_status gw_policy_plan_parse(const char *text,
 
 /* The word as gw_policy_word_parse reads it. */
 void gw_policy_word_print(const struct gw_policy_word *word,
-                          char text[GW_POLICY_WORD_BYTES]);
+                          char text[GW_WORD_BYTES]);
 
 /* How many of the phases are of that kind. */
 size_t gw_policy_phases_of(const struct gw_policy_plan *plan,

@@ -105,7 +105,7 @@ static int is_of_another_policy(const struct gw_begin *begin)
 static void note_policy(const struct gw_begin *begin)
 {
     const struct gw_manifest *from = &begin->from;
-    char word[GW_POLICY_WORD_BYTES];
+    char word[GW_WORD_BYTES];
     gw_policy_word_print(&begin->regime.word, word);
     /* an imported checkpoint has weights only, and was made under none */
     if (begin->is_resumed && from->optimizer[0] && from->policy[0] &&

@@ -25,7 +25,7 @@ static void note_phases(const struct gw_begin *begin,
                         const struct gw_policy_plan *plan,
                         uint64_t total_steps)
 {
-    char word[GW_POLICY_WORD_BYTES];
+    char word[GW_WORD_BYTES];
     size_t last = 0;
     while (last < plan->n && plan->phase[last].until < total_steps)
         last++;
@@ -46,7 +46,7 @@ static void note_long_rounds(const struct gw_begin *begin,
                              uint64_t total_steps)
 {
     uint64_t first = begin->is_resumed ? begin->from.state.clock : 0;
-    char shown[GW_POLICY_WORD_BYTES];
+    char shown[GW_WORD_BYTES];
     for (size_t i = 0; i < plan->n && first < total_steps; i++) {
         const struct gw_policy_word *word = &plan->phase[i].word;
         uint64_t until = plan->phase[i].until;
@@ -293,7 +293,7 @@ int gw_begin_goes_apart(const struct gw_begin *begin,
                         const struct gw_course *now)
 {
     const struct gw_manifest *from = &begin->from;
-    char policy[GW_POLICY_WORD_BYTES];
+    char policy[GW_WORD_BYTES];
     gw_policy_word_print(&begin->regime.word, policy);
     return begin->is_resumed && begin->regime.each &&
            from->n_ranks == begin->config->cluster.workers &&

@@ -44,9 +44,9 @@ struct gw_manifest {
     uint64_t keys_hash;
     struct gw_key *keys;
     size_t n_keys;
-    char optimizer[32];                /* "": weights only */
-    char policy[GW_POLICY_WORD_BYTES]; /* that held; "": not known */
-    char *job;                         /* text of the job file */
+    char optimizer[32];         /* "": weights only */
+    char policy[GW_WORD_BYTES]; /* that held; "": not known */
+    char *job;                  /* text of the job file */
     struct gw_manifest_file *files;
     size_t n_files;
     struct gw_manifest_rank *ranks;

@@ -59,7 +59,7 @@ static enum gw_status ask_policy(struct gw_coordinator *self,
                                  struct gw_error *error)
 {
     struct gw_policy_word word;
-    char shown[GW_POLICY_WORD_BYTES];
+    char shown[GW_WORD_BYTES];
     enum gw_status status = gw_policy_word_parse(text, &word, error);
     if (status == GW_OK)
         status = check_running(self, error);

@@ -157,7 +157,7 @@ static void tell_step(struct gw_coordinator *self,
 {
     const struct gw_declare *declare = gw_declaration(self);
     const struct gw_regime *regime = gw_regimes_at(self, step);
-    char policy[GW_POLICY_WORD_BYTES];
+    char policy[GW_WORD_BYTES];
     struct gw_step_report report = {
         .step = step,
         .epoch = gw_course_at(&declare->course, step).epoch,

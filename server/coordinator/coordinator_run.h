@@ -110,7 +110,7 @@ uint64_t gw_steps_last(const struct gw_coordinator *self);
 /* Steps that a worker may be beyond the last one: workers that exchange every
    so many steps go on to the end of an exchange, and finish their step before
    they stand still. */
-#define GW_STEPS_BEYOND (2 * GW_POLICY_N_MAX)
+#define GW_STEPS_BEYOND (2 * GW_WORD_N_MAX)
 /* Steps that all take together never reach this one. */
 int gw_steps_is_beyond(const struct gw_coordinator *self, uint64_t clock);
 /* The step of the worker that is furthest behind, by heartbeats. */

@@ -20,7 +20,7 @@ static size_t
 print_state(const struct gw_coordinator *self, char *text, size_t room)
 {
     const struct gw_config *config = self->config;
-    char policy[GW_POLICY_WORD_BYTES];
+    char policy[GW_WORD_BYTES];
     int n, last;
     gw_policy_word_print(
         gw_regimes_word(self, gw_coordinator_step(self), &last), policy);

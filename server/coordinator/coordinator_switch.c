@@ -10,7 +10,7 @@
 
 static void begin(struct gw_coordinator *self)
 {
-    char word[GW_POLICY_WORD_BYTES];
+    char word[GW_WORD_BYTES];
     gw_regimes_advance(self);
     uint64_t clock = gw_regimes_base_clock(self);
     gw_steps_reach(self, clock);

@@ -1,7 +1,7 @@
 /*
  * Under policies of single pushes ranks are at clocks of their own. A decision
  * that needs one state of the whole job (a checkpoint, an evaluation, a
- * switch, the end) waits until all stand still. server/each.c is the side of
+ * switch, the end) waits until all stand still. server/drain.h is the side of
  * the shards. On the wire: DRAIN, SETTLED of each shard, RESUME.
  */
 #include "config.h"

@@ -76,7 +76,7 @@ static int find_next(const struct gw_leader *leader,
 static void
 decide(struct gw_leader *leader, const struct gw_regime *regime, uint64_t clock)
 {
-    char word[GW_POLICY_WORD_BYTES];
+    char word[GW_WORD_BYTES];
     uint64_t steps = clock - leader->state.clock;
     const double pushes =
         (double)(leader->state.pushes + steps * leader->options.ranks);

@@ -39,7 +39,7 @@ struct cluster {
     struct gw_final_report final;
     char text[GW_ERROR_TEXT_BYTES];
     double loss[4096], lr[4096]; /* per logged step */
-    char policy[4096][GW_POLICY_WORD_BYTES];
+    char policy[4096][GW_WORD_BYTES];
     struct gw_staleness staleness[CLUSTER_MAX];
     uint64_t scored[4096]; /* per logged step: that was scored last by then */
     uint64_t steps, scores, notes;

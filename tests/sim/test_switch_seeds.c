@@ -71,7 +71,7 @@ static struct trial {
     void (*emit)(void *owner, const struct gw_decision *decision);
     uint64_t switches;
     uint64_t cut_clock; /* of the last cut, and the word that held there */
-    char cut_word[GW_POLICY_WORD_BYTES];
+    char cut_word[GW_WORD_BYTES];
     uint64_t left_out; /* pushes of whole steps that did not count */
     uint64_t skipped;  /* steps */
 } trial;

@@ -20,7 +20,7 @@ struct bench {
     struct gw_decision decision[KEPT];
     double values[KEPT][16];
     uint32_t ranks[KEPT][RANKS];
-    char policy[KEPT][GW_POLICY_WORD_BYTES];
+    char policy[KEPT][GW_WORD_BYTES];
     int has_clocks[KEPT]; /* of single pushes */
     size_t n;
 };

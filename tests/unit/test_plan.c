@@ -1,4 +1,5 @@
-/* worker/trainer/plan: the shares of every step against samples counted one by one. */
+/* worker/trainer/plan: the shares of every step against samples counted one by
+ * one. */
 #include "config.h"
 
 #include <setjmp.h>

@@ -80,7 +80,7 @@ static void every_word_is_read_and_printed(void **state)
         const uint64_t n[] = {kinds[kind].min, kinds[kind].min + 1,
                               kinds[kind].max};
         for (size_t i = 0; i < (kinds[kind].letter[0] ? 3 : 1); i++) {
-            char text[64], printed[GW_POLICY_WORD_BYTES];
+            char text[64], printed[GW_WORD_BYTES];
             snprintf(text, sizeof text, "%s:%" PRIu64, kinds[kind].text, n[i]);
             if (!kinds[kind].letter[0])
                 *strchr(text, ':') = '\0';
@@ -94,7 +94,7 @@ static void every_word_is_read_and_printed(void **state)
     assert_int_equal(word_of("ssp:0004").n, 4);
     assert_int_equal(word_of(" \tssp:4 ").n, 4);
     /* the longest word fits */
-    char printed[GW_POLICY_WORD_BYTES];
+    char printed[GW_WORD_BYTES];
     gw_policy_word_print(
         &(struct gw_policy_word){GW_POLICY_STALE_LR, UINT64_MAX}, printed);
     assert_string_equal(printed, "stale-lr:18446744073709551615");

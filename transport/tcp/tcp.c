@@ -354,7 +354,7 @@ static enum gw_status dial(struct gw_transport *transport,
     struct gw_tcp_link *link = gw_tcp_link_new(gw_tcp_of(transport));
     if (!link)
         return gw_fail(error, GW_ENOMEM, "no memory for a link to %s", address);
-    link->base.local = gw_tcp_is_local(address);
+    link->base.local = gw_tcp_is_unix(address);
     gw_hello_encode(hello, link->hello);
     link->index = hello->link;
     gw_connection_dial(&link->connection, address, handler, owner, windows);
@@ -418,7 +418,7 @@ static enum gw_status listen_tcp(struct gw_transport *transport,
         return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
     struct gw_socket_listener *polled = &listener->socket;
     enum gw_status status =
-        gw_tcp_is_local(address)
+        gw_tcp_is_unix(address)
             ? gw_tcp_local_listen(address, &polled->fd, &listener->file, error)
             : bind_port(address, &polled->fd, error);
     if (status != GW_OK)

@@ -176,7 +176,7 @@ void gw_tcp_tell_attempt(const struct gw_tcp_link *link,
 
 /* tcp_local.c */
 /* Non-zero for "unix:PATH". */
-int gw_tcp_is_local(const char *address);
+int gw_tcp_is_unix(const char *address);
 /* GW_EINVAL: there is no path, or it is too long for a socket. */
 enum gw_status gw_tcp_local_place(const char *address,
                                   struct sockaddr_un *at,

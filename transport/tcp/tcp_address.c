@@ -10,7 +10,7 @@
 enum gw_status gw_tcp_check(const char *address, struct gw_error *error)
 {
     struct sockaddr_un at;
-    if (gw_tcp_is_local(address))
+    if (gw_tcp_is_unix(address))
         return gw_tcp_local_place(address, &at, error);
     return gw_address_check(address, error);
 }
@@ -38,7 +38,7 @@ enum gw_status gw_tcp_resolve(const char *address,
                               struct gw_places **found_p,
                               struct gw_error *error)
 {
-    if (gw_tcp_is_local(address))
+    if (gw_tcp_is_unix(address))
         return resolve_local(address, found_p, error);
     return gw_address_resolve(address, numeric, passive, found_p, error);
 }

@@ -26,7 +26,7 @@
 #define LOCK_TRIES 50
 #define LOCK_NS    10000000
 
-int gw_tcp_is_local(const char *address)
+int gw_tcp_is_unix(const char *address)
 {
     return strncmp(address, PREFIX, PREFIX_BYTES) == 0;
 }
