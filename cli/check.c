@@ -115,7 +115,7 @@ enum gw_status gw_check_start(const struct gw_config *config,
     struct gw_disk disk = {.ops = &gw_disk_posix_ops};
     const char *dir = config->checkpoint.dir;
     char address[GW_ADDRESS_MAX], why[256];
-    struct gw_ways ways;
+    struct gw_routes ways;
     *begin = (struct gw_begin){
         .disk = &disk,
         .dir = dir,

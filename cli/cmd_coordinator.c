@@ -243,7 +243,7 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
 {
     char address[GW_ADDRESS_MAX], why[256], device[GW_SHOW_DEVICE_MAX] = "";
     const struct gw_config *config = &command->config;
-    struct gw_ways ways;
+    struct gw_routes ways;
     enum gw_status status = gw_room_check(config, GW_ROLE_COORDINATOR, error);
     if (status == GW_OK)
         status = gw_place_ways(config, &ways, why, sizeof why, error);

@@ -47,7 +47,7 @@ struct server {
     uint64_t port_first, port_last; /* 0: any */
     const char *listen, *advertise; /* hosts, or NULL */
     struct gw_config config;
-    struct gw_ways ways;
+    struct gw_routes ways;
     struct gw_pin_member pin;
     char hosts[GW_ADDRESSES_MAX]; /* to listen on */
     uint64_t number;              /* equal for all threads */
@@ -104,7 +104,7 @@ static void *shard_main(void *argument)
 /* ---- opening ---- */
 
 static enum gw_status open_port(struct shard *shard,
-                                const struct gw_ways *ways,
+                                const struct gw_routes *ways,
                                 uint64_t port,
                                 struct gw_error *error)
 {
@@ -144,7 +144,7 @@ static enum gw_status open_port(struct shard *shard,
 
 /* The first free port of those that are given. */
 static enum gw_status open_shard(struct shard *shard,
-                                 const struct gw_ways *ways,
+                                 const struct gw_routes *ways,
                                  struct gw_error *error)
 {
     const struct server *server = shard->server;

@@ -135,7 +135,7 @@ static enum gw_status print_all(const struct gw_dry_run_options *options,
     const struct gw_show show = {.out = stdout};
     const struct gw_config *config = options->config;
     struct gw_dataset *data = NULL;
-    struct gw_ways ways;
+    struct gw_routes ways;
     char why[256];
     enum gw_status status =
         gw_place_ways(config, &ways, why, sizeof why, error);

@@ -39,11 +39,11 @@ struct gw_show {
 void gw_show_open(struct gw_show *show, struct gw_printer *printer, int fd);
 
 /* Prints the first lines: the job, the chosen transports with the reason `why`
-   of gw_ways_find, and the device line of gw_show_device (NULL: none). */
+   of gw_routes_find, and the device line of gw_show_device (NULL: none). */
 void gw_show_job(const struct gw_show *show,
                  const char *file,
                  const struct gw_config *config,
-                 const struct gw_ways *ways,
+                 const struct gw_routes *ways,
                  const char *why,
                  const char *device);
 

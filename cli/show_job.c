@@ -168,7 +168,7 @@ static void print_commit(FILE *out,
 /* Two processes use the first transport that connects them. */
 static void print_ways(FILE *out,
                        const struct gw_config *config,
-                       const struct gw_ways *ways,
+                       const struct gw_routes *ways,
                        const char *why)
 {
     fprintf(out, COLUMN, "transport");
@@ -189,7 +189,7 @@ static void print_ways(FILE *out,
 void gw_show_job(const struct gw_show *show,
                  const char *file,
                  const struct gw_config *config,
-                 const struct gw_ways *ways,
+                 const struct gw_routes *ways,
                  const char *why,
                  const char *device)
 {

@@ -48,7 +48,7 @@ void gw_commit_blame(struct gw_server *server, uint32_t index, uint64_t clock)
     const char *key =
         server->map->key[server->map->chunk[chunk->global].key].name;
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
-        if (!gw_shard_is_bad(server->shard, rank, index))
+        if (!gw_shard_is_nonfinite(server->shard, rank, index))
             continue;
         gw_server_finish(server, GW_ENONFINITE,
                          "step %" PRIu64 ", key %s: worker %u (%s) sent a "

@@ -48,7 +48,7 @@ static void find_bad(struct gw_server *server, uint32_t index)
             at++;
         if (at == step->bad_n &&
             gw_shard_slot(server->shard, rank, index)->held &&
-            gw_shard_is_bad(server->shard, rank, index))
+            gw_shard_is_nonfinite(server->shard, rank, index))
             step->bad[step->bad_n++] = rank;
     }
 }

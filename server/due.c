@@ -9,7 +9,7 @@ enum gw_status gw_due_open(struct gw_due *due,
                            void *owner)
 {
     due->chunks.loop = loop;
-    due->chunks.look = look;
+    due->chunks.handle = look;
     due->chunks.owner = owner;
     return gw_backlog_open(&due->chunks, chunks);
 }

@@ -37,7 +37,7 @@ static void count_arrays(const struct gw_config *config,
         gw_shard_count(map, number, (uint32_t)config->cluster.workers,
                        regime->arrays, regime->optimizer);
     uint64_t saved = 1 + n.states + n.squares + n.own;
-    if (regime->arrays & GW_SHARD_HOLLOW)
+    if (regime->arrays & GW_SHARD_PAYLOAD_FREE)
         return;
     keep_most(&need->weights, n.weights * n.array_bytes + n.bf16_bytes);
     keep_most(&need->states, n.states * n.array_bytes);

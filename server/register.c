@@ -1,5 +1,5 @@
 /* Registers the memory of answers and pushes with the transports: see
-   gw_member_lend. */
+   gw_member_register_memory. */
 #include "config.h"
 
 #include "server/server_state.h"
@@ -23,7 +23,7 @@ static void each_copy(struct gw_server *server,
 static void register_bytes(struct gw_server *server, void *array, size_t bytes)
 {
     const struct gw_memory memory = gw_memory_host(array, bytes);
-    gw_member_lend(server->member, &memory);
+    gw_member_register_memory(server->member, &memory);
 }
 
 static void register_array(struct gw_server *server, float *array)
@@ -33,7 +33,7 @@ static void register_array(struct gw_server *server, float *array)
 
 static void deregister(struct gw_server *server, float *array)
 {
-    gw_member_take_back(server->member, array);
+    gw_member_deregister_memory(server->member, array);
 }
 
 void gw_register_arrays(struct gw_server *server)
@@ -48,7 +48,7 @@ void gw_register_arrays(struct gw_server *server)
     each_copy(server, register_array);
     for (uint32_t rank = 0; server->shard->shared && rank < server->ranks;
          rank++)
-        gw_member_lend(server->member, &server->shard->landed[rank]);
+        gw_member_register_memory(server->member, &server->shard->landed[rank]);
 }
 
 void gw_deregister_copies(struct gw_server *server)

@@ -96,10 +96,10 @@ static void
 look_ahead(const struct gw_server *server, uint32_t rank, uint32_t index)
 {
     unsigned link = server->shard->chunk[index].global;
-    for (int times = GW_PEER_NEARS; times > 0; times--) {
+    for (int times = GW_PEER_PREFETCHES; times > 0; times--) {
         uint64_t next = (uint64_t)rank + AHEAD * (unsigned)times;
         if (next < server->ranks && server->session[next].peer)
-            gw_peer_nears(server->session[next].peer, link, times);
+            gw_peer_prefetch(server->session[next].peer, link, times);
     }
 }
 

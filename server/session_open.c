@@ -92,7 +92,7 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
         return status;
     gw_switch_start(server, state->clock);
     unsigned arrays = server->regime.arrays;
-    if (gw_ways_memory(server->options.data) == GW_MEMORY_SHARED)
+    if (gw_routes_memory(server->options.data) == GW_MEMORY_SHARED)
         arrays |= GW_SHARD_SHARED;
     status = gw_shard_create(server->map, server->number, server->ranks, arrays,
                              server->regime.optimizer, &server->shard, error);

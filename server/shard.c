@@ -73,7 +73,7 @@ enum gw_status gw_shard_create(const struct gw_map *map,
     shard->ranks = ranks;
     shard->chunks = map->shard_chunks[number];
     shard->elems = map->shard_bytes[number] / sizeof(float);
-    shard->hollow = !!(arrays & GW_SHARD_HOLLOW);
+    shard->hollow = !!(arrays & GW_SHARD_PAYLOAD_FREE);
     shard->shared = arrays & GW_SHARD_SHARED && !shard->hollow;
     shard->breathe = hold_breath;
     if (!take_tables(shard)) {

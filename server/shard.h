@@ -314,9 +314,9 @@ void gw_shard_apply(struct gw_shard *shard,
 void gw_shard_skip(struct gw_shard *shard, uint32_t chunk);
 
 /* This rank's push of a chunk has a value that is not finite. */
-int gw_shard_is_bad(const struct gw_shard *shard,
-                    uint32_t rank,
-                    uint32_t chunk);
+int gw_shard_is_nonfinite(const struct gw_shard *shard,
+                          uint32_t rank,
+                          uint32_t chunk);
 
 /*
  * Arrays of a checkpoint besides the weights, in order: the optimizer's states,

@@ -221,7 +221,9 @@ void gw_shard_apply(struct gw_shard *shard,
     gw_shard_next_version(shard, index, 1);
 }
 
-int gw_shard_is_bad(const struct gw_shard *shard, uint32_t rank, uint32_t index)
+int gw_shard_is_nonfinite(const struct gw_shard *shard,
+                          uint32_t rank,
+                          uint32_t index)
 {
     const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
     if (slot->summed)

@@ -25,7 +25,7 @@ const float *gw_shown_find(const struct gw_server *server,
     const struct gw_chunk *place =
         &map->chunk[server->shard->chunk[index].global];
     unsigned link = link_of(server, peer, index);
-    const float *arena = gw_peer_see(peer, link, window, map->arena_bytes);
+    const float *arena = gw_peer_import(peer, link, window, map->arena_bytes);
     if (arena)
         return arena + place->arena_offset / sizeof *arena;
     gw_peer_cut(peer, link, "it does not show what it speaks of");

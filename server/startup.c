@@ -103,14 +103,14 @@ static void take_pages(struct gw_server *server)
         return;
     }
     gw_shard_memory(server->shard, server->startup.memory);
-    server->startup.pages = (struct gw_settling){
+    server->startup.pages = (struct gw_prefault){
         .loop = server->loop,
         .memory = server->startup.memory,
         .n = n,
         .done = has_pages,
         .owner = server,
     };
-    gw_settling_begin(&server->startup.pages);
+    gw_prefault_begin(&server->startup.pages);
 }
 
 /* No pointer into the message outlives it. */
@@ -173,7 +173,7 @@ void gw_startup_begin(struct gw_server *server, const struct gw_start *start)
 
 void gw_startup_stop(struct gw_server *server)
 {
-    gw_settling_stop(&server->startup.pages);
+    gw_prefault_stop(&server->startup.pages);
 }
 
 void gw_startup_close(struct gw_server *server)

@@ -7,7 +7,7 @@
 #include "proto/config.h"
 #include "proto/control.h"
 #include "proto/map.h"
-#include "transport/link/settle.h"
+#include "transport/link/prefault.h"
 #include "transport/member/member.h"
 
 struct gw_server;
@@ -16,7 +16,7 @@ struct gw_startup {
     struct gw_key *keys;
     uint32_t keys_seen, keys_total;
     char resume[GW_PATH_BYTES], dir[GW_PATH_BYTES], token[GW_STRING_MAX];
-    struct gw_settling pages; /* the shard's arrays, before it is ready */
+    struct gw_prefault pages; /* the shard's arrays, before it is ready */
     struct gw_memory *memory; /* all of them, until then */
 };
 

@@ -183,7 +183,7 @@ check_PROGRAMS += \
 	%D%/unit/test_rounds \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_server_parts \
-	%D%/unit/test_settle \
+	%D%/unit/test_prefault \
 	%D%/unit/test_shard \
 	%D%/unit/test_shm_ends \
 	%D%/unit/test_shm_hostile \

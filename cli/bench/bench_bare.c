@@ -246,7 +246,7 @@ static void serve_orders(struct bare *bare)
 {
     struct gw_bench_message order;
     struct gw_error error;
-    gw_socket_suit(bare->fd);
+    gw_socket_tune(bare->fd);
     bare->chunk = bare->child->what->map->chunk_bytes;
     if (!take_memory(bare)) {
         gw_fail(&error, GW_ENOMEM, "no memory for %zu bytes",

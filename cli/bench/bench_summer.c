@@ -58,7 +58,7 @@ static enum gw_status open_gradients(struct summer *summer,
             return gw_fail(error, GW_ENOMEM, "cannot map a gradient: %s",
                            strerror(errno));
     }
-    what->shared->huge[summer->rank] = gw_memory_settle(&(struct gw_memory){
+    what->shared->huge[summer->rank] = gw_memory_prefault(&(struct gw_memory){
         .kind = GW_MEMORY_SHARED,
         .base = summer->gradient[summer->rank],
         .bytes = what->bytes,

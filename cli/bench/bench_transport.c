@@ -187,7 +187,7 @@ static uint8_t *open_window(struct end *end, size_t bytes, unsigned number)
     struct gw_memory memory;
     float *base = gw_bench_window(bytes, number, ops->within_host, &memory);
     if (base)
-        ops->lend(end->transport, &memory);
+        ops->register_memory(end->transport, &memory);
     return (uint8_t *)base;
 }
 
@@ -390,7 +390,7 @@ static enum gw_status worker_open(struct end *end, struct gw_error *error)
                        what->bytes);
     const struct gw_memory out =
         gw_memory_host(end->out, what->map->arena_bytes);
-    end->transport->ops->lend(end->transport, &out);
+    end->transport->ops->register_memory(end->transport, &out);
     /* the computing thread runs the loop, as in a client */
     status = gw_loop_share(end->loop, error);
     if (status != GW_OK)

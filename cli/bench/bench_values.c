@@ -89,7 +89,7 @@ float *gw_bench_window(size_t bytes,
     enum gw_memory_kind kind = shared ? GW_MEMORY_SHARED : GW_MEMORY_HOST;
     if (gw_memory_open(kind, bytes + stagger, memory) != GW_OK)
         return NULL;
-    gw_memory_settle(memory);
+    gw_memory_prefault(memory);
     return (float *)(void *)((char *)memory->base + stagger);
 }
 

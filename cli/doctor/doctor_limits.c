@@ -124,7 +124,7 @@ static int gives_when_asked(void)
     struct gw_memory memory;
     if (gw_memory_open(GW_MEMORY_SHARED, (size_t)4 << 20, &memory) != GW_OK)
         return 0;
-    int gives = memory.kind == GW_MEMORY_SHARED && gw_memory_settle(&memory);
+    int gives = memory.kind == GW_MEMORY_SHARED && gw_memory_prefault(&memory);
     gw_memory_close(&memory);
     return gives;
 }

@@ -20,8 +20,9 @@
 /* ---- transports ---- */
 
 /* Two processes choose among them when they meet. */
-static void
-say_ways(struct gw_doctor *doctor, const struct gw_ways *ways, const char *why)
+static void say_ways(struct gw_doctor *doctor,
+                     const struct gw_routes *ways,
+                     const char *why)
 {
     char list[128] = "";
     size_t used = 0;
@@ -39,7 +40,7 @@ say_ways(struct gw_doctor *doctor, const struct gw_ways *ways, const char *why)
 void gw_doctor_check_transports(struct gw_doctor *doctor)
 {
     const char *asked = doctor->config->cluster.transport;
-    struct gw_ways ways;
+    struct gw_routes ways;
     struct gw_error error;
     char why[512];
     for (size_t i = 0; gw_transports[i]; i++) {
@@ -59,7 +60,7 @@ void gw_doctor_check_transports(struct gw_doctor *doctor)
             gw_doctor_say(doctor, GW_VERDICT_NOTE, "%s does not work here: %s",
                           ops->name, why);
     }
-    if (gw_ways_find(asked, &ways, why, sizeof why, &error) != GW_OK)
+    if (gw_routes_find(asked, &ways, why, sizeof why, &error) != GW_OK)
         return; /* as was said above */
     if (strcmp(ways.control->name, "sim") == 0)
         gw_doctor_say(
@@ -228,11 +229,11 @@ void gw_doctor_check_interface(struct gw_doctor *doctor)
 static int has_far_servers(const struct gw_config *config,
                            char addresses[GW_ADDRESSES_MAX])
 {
-    struct gw_ways ways;
+    struct gw_routes ways;
     struct gw_error error;
     char hosts[GW_ADDRESSES_MAX], why[512];
-    if (gw_ways_find(config->cluster.transport, &ways, why, sizeof why,
-                     &error) != GW_OK ||
+    if (gw_routes_find(config->cluster.transport, &ways, why, sizeof why,
+                       &error) != GW_OK ||
         gw_place_hosts(config, &ways, "127.0.0.1:1", hosts, &error) != GW_OK ||
         gw_place_ports(hosts, 0, addresses, &error) != GW_OK)
         return 0;

@@ -347,7 +347,7 @@ static enum gw_status measure(const struct gw_transport_ops *ops,
     const struct gw_memory memory = gw_memory_host(source, GW_DOCTOR_PUT_BYTES);
     status = ops->open(probe->loop, NULL, &transport, error);
     if (status == GW_OK) {
-        ops->lend(transport, &memory);
+        ops->register_memory(transport, &memory);
         status = run(probe, transport, address, figures, error);
         if (probe->end.link)
             gw_link_close(probe->end.link);

@@ -315,7 +315,7 @@ static enum gw_status open_endpoint(struct endpoint *endpoint,
     endpoint->transport = transport;
     const struct gw_memory source =
         gw_memory_host(serve->source, GW_DOCTOR_PUT_BYTES);
-    endpoint->ops->lend(transport, &source);
+    endpoint->ops->register_memory(transport, &source);
     return GW_OK;
 }
 

@@ -191,7 +191,7 @@ enum gw_status gw_calibrate_copy(uint64_t bytes,
         gw_memory_close(&from);
         return gw_fail(error, GW_ENOMEM, "no memory to copy to");
     }
-    gw_memory_settle(&to);
+    gw_memory_prefault(&to);
     memset(from.base, 1, n);
     uint32_t differs = copy_once(to.base, from.base, n); /* pages come */
     double before = core_s();

@@ -144,7 +144,7 @@ enum gw_status gw_teller_open(struct gw_coordinator *self,
     if (!teller)
         return gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
     teller->backlog.loop = self->loop;
-    teller->backlog.look = look_at;
+    teller->backlog.handle = look_at;
     teller->backlog.owner = self;
     return GW_OK;
 }

@@ -7,8 +7,9 @@
 static unsigned arrays_of(const struct gw_config *config,
                           const struct gw_regime *regime)
 {
-    unsigned arrays =
-        config->train.arithmetic == GW_ARITHMETIC_NONE ? GW_SHARD_HOLLOW : 0;
+    unsigned arrays = config->train.arithmetic == GW_ARITHMETIC_NONE
+                          ? GW_SHARD_PAYLOAD_FREE
+                          : 0;
     if (config->train.weights == GW_ENCODING_BF16)
         arrays |= GW_SHARD_BF16;
     if (regime->whole_step || regime->group > 1)

@@ -20,8 +20,8 @@ enum gw_shard_array {
     GW_SHARD_GIVEN = 2,   /* per rank: the weights that it was last given */
     GW_SHARD_SQUARES = 4, /* per rank: the mean square of its gradients */
     GW_SHARD_OWN = 8,     /* easgd, per rank: the weights it goes on from */
-    GW_SHARD_HOLLOW = 16, /* not an array: none has memory, sums are of nothing;
-                             an answer is only a length */
+    GW_SHARD_PAYLOAD_FREE = 16, /* not an array: none has memory, sums are of
+                             nothing; an answer is only a length */
     GW_SHARD_SHARED = 32, /* not an array: landing slots lie in memory that
                              other processes of this host can map */
     GW_SHARD_BF16 = 64,   /* current weights as bf16, for wants in bf16 */

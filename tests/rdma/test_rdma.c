@@ -214,7 +214,7 @@ static void put_far(uint32_t bytes, int far_at_sender, const char *why)
     dial(couple, 0, 1);
     world_run(&couple->world, first_is_up, couple);
     memset(from, 7, bytes);
-    gw_member_lend(owner->member, &memory);
+    gw_member_register_memory(owner->member, &memory);
     assert_int_equal(gw_window_open(&couple->a.peer->windows, GW_FRAME_PUSH, to,
                                     bytes, &window),
                      GW_OK);

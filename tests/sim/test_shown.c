@@ -234,9 +234,9 @@ static int is_due(void *owner)
 static uint32_t some_window(const struct gw_server *server, int seen)
 {
     uint32_t id = 1;
-    while (
-        id < 1000 && seen &&
-        !gw_peer_see(server->session[0].peer, 0, id, server->map->arena_bytes))
+    while (id < 1000 && seen &&
+           !gw_peer_import(server->session[0].peer, 0, id,
+                           server->map->arena_bytes))
         id++;
     return seen ? id : 1000;
 }

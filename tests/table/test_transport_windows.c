@@ -26,7 +26,7 @@ window_memory(struct pair *pair, int which, enum gw_memory_kind kind, size_t n)
     struct gw_memory memory;
     struct world *world = &pair->world;
     assert_int_equal(gw_memory_open(kind, n, &memory), GW_OK);
-    world->ops->lend(world->transport[which], &memory);
+    world->ops->register_memory(world->transport[which], &memory);
     return memory;
 }
 

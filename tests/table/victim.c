@@ -98,7 +98,8 @@ void victim_open(struct victim *victim,
     assert_int_equal(gw_memory_open(kind, VICTIM_ROOM, &victim->memory), GW_OK);
     assert_int_equal(victim->memory.kind, kind);
     memset(victim->memory.base, VICTIM_FILLED, VICTIM_ROOM);
-    victim->world.ops->lend(victim->world.transport[0], &victim->memory);
+    victim->world.ops->register_memory(victim->world.transport[0],
+                                       &victim->memory);
     assert_int_equal(gw_window_open(&victim->windows, GW_FRAME_PUSH,
                                     victim_window(victim), VICTIM_WINDOW,
                                     &victim->window),

@@ -161,7 +161,7 @@ static void open_end(struct shm_end *end)
     assert_int_equal(
         gw_memory_open(GW_MEMORY_SHARED, SHM_COUPLE_SENDS * ROOM, &end->memory),
         GW_OK);
-    end->ops->lend(end->transport, &end->memory);
+    end->ops->register_memory(end->transport, &end->memory);
     assert_int_equal(gw_window_open(&end->windows, GW_FRAME_PUSH,
                                     end->memory.base, SHM_COUPLE_SENDS * ROOM,
                                     &end->window),

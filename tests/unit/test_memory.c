@@ -66,7 +66,7 @@ static void nothing_is_left_of_a_mapping(void **state)
             struct gw_memory memory;
             assert_int_equal(
                 gw_memory_open(GW_MEMORY_SHARED, sizes[s], &memory), GW_OK);
-            gw_memory_settle(&memory);
+            gw_memory_prefault(&memory);
             gw_memory_close(&memory);
         }
     assert_true(mapped() < before + HUGE);
@@ -106,7 +106,8 @@ static void settled_memory_is_zeros_in_huge_pages(void **state)
     assert_int_equal(gw_memory_open(GW_MEMORY_SHARED, 4 * HUGE, &memory),
                      GW_OK);
     const char *bytes = memory.base;
-    int settled = memory.kind == GW_MEMORY_SHARED && gw_memory_settle(&memory);
+    int settled =
+        memory.kind == GW_MEMORY_SHARED && gw_memory_prefault(&memory);
     for (size_t i = 0; i < memory.bytes; i++)
         assert_int_equal(bytes[i], 0);
     if (!settled || before < 0) {

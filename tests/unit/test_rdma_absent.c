@@ -14,23 +14,23 @@
 static void who_asks_for_it_is_told(void **state)
 {
     struct gw_error error;
-    struct gw_ways ways;
+    struct gw_routes ways;
     char why[256];
     (void)state;
     assert_null(gw_transport_find("rdma", &error));
     assert_int_equal(error.status, GW_EUNSUPPORTED);
     assert_non_null(strstr(error.text, "built without rdma-core"));
-    assert_int_equal(gw_ways_find("rdma", &ways, why, sizeof why, &error),
+    assert_int_equal(gw_routes_find("rdma", &ways, why, sizeof why, &error),
                      GW_EUNSUPPORTED);
 }
 
 static void auto_goes_without_it_and_says_why(void **state)
 {
     struct gw_error error;
-    struct gw_ways ways;
+    struct gw_routes ways;
     char why[256];
     (void)state;
-    assert_int_equal(gw_ways_find("auto", &ways, why, sizeof why, &error),
+    assert_int_equal(gw_routes_find("auto", &ways, why, sizeof why, &error),
                      GW_OK);
     assert_string_equal(ways.control->name, "tcp");
     assert_string_equal(ways.data[0]->name, "shm");
@@ -42,16 +42,16 @@ static void auto_goes_without_it_and_says_why(void **state)
 static void the_others_are_as_ever(void **state)
 {
     struct gw_error error;
-    struct gw_ways ways;
+    struct gw_routes ways;
     char why[256];
     (void)state;
-    assert_int_equal(gw_ways_find("tcp", &ways, why, sizeof why, &error),
+    assert_int_equal(gw_routes_find("tcp", &ways, why, sizeof why, &error),
                      GW_OK);
     assert_string_equal(ways.data[0]->name, "tcp");
-    assert_int_equal(gw_ways_find("sim", &ways, why, sizeof why, &error),
+    assert_int_equal(gw_routes_find("sim", &ways, why, sizeof why, &error),
                      GW_OK);
     assert_string_equal(ways.control->name, "sim");
-    assert_int_equal(gw_ways_find("pigeon", &ways, why, sizeof why, &error),
+    assert_int_equal(gw_routes_find("pigeon", &ways, why, sizeof why, &error),
                      GW_EUSAGE);
 }
 

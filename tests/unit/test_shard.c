@@ -231,7 +231,7 @@ static void empty_pushes_add_nothing(void **state)
         for (uint32_t i = 0; i < shard->chunk[1].elems; i++)
             shard->landing[r][shard->chunk[1].first + i] = r == 3 ? 2 : NAN;
         gw_shard_hold(shard, r, 1, r == 3 ? 4 : 0, r != 3);
-        assert_int_equal(gw_shard_is_bad(shard, r, 1), 0);
+        assert_int_equal(gw_shard_is_nonfinite(shard, r, 1), 0);
     }
     float before = gw_shard_weights(shard, 1)[0];
     assert_int_equal(gw_shard_update(shard, 1, &bench.update), GW_OK);
@@ -296,7 +296,7 @@ static void what_is_not_finite_is_found_and_named(void **state)
             poison[p];
         assert_false(gw_shard_reduce(shard, 0));
         for (uint32_t r = 0; r < RANKS; r++)
-            assert_int_equal(gw_shard_is_bad(shard, r, 0), r == 3);
+            assert_int_equal(gw_shard_is_nonfinite(shard, r, 0), r == 3);
         uint32_t crc = gw_shard_crc(shard, 0, GW_ENCODING_RAW);
         gw_shard_skip(shard, 0);
         assert_int_equal(gw_shard_crc(shard, 0, GW_ENCODING_RAW), crc);
@@ -343,12 +343,12 @@ static void what_is_shown_counts_as_what_landed(void **state)
                             gw_shard_weights(landed.shard, c),
                             chunk->elems * sizeof(float));
         arena[chunk->elems] = NAN;
-        assert_true(gw_shard_is_bad(shard, 2, c));
-        assert_false(gw_shard_is_bad(shard, 1, c));
+        assert_true(gw_shard_is_nonfinite(shard, 2, c));
+        assert_false(gw_shard_is_nonfinite(shard, 1, c));
     }
     /* under another policy nobody looks there any more */
     gw_shard_renumber(shard, 1);
-    assert_false(gw_shard_is_bad(shard, 2, 0));
+    assert_false(gw_shard_is_nonfinite(shard, 2, 0));
     free(arena);
     close_bench(&landed);
     close_bench(&shown);

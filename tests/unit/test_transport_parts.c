@@ -306,7 +306,7 @@ static void sockets_of_one_host_are_not_paced(void **state)
     int listener = listen_at(&address);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, bytes), 0);
-    gw_socket_suit(fd);
+    gw_socket_tune(fd);
     int on = 0;
     assert_reno(fd);
     bytes = sizeof on;
@@ -334,7 +334,7 @@ static void segments_inside_a_host_are_pages(void **state)
     socklen_t bytes = sizeof address, info_bytes = sizeof info;
     int listener = listen_at(&address);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    gw_socket_suit_to(fd, (const struct sockaddr *)&address, bytes);
+    gw_socket_tune_for(fd, (const struct sockaddr *)&address, bytes);
     assert_reno(fd); /* one that was paced before would be so later */
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, bytes), 0);
     int other = accept(listener, NULL, NULL);
@@ -356,9 +356,9 @@ static void segments_of_a_line_are_as_they_were(void **state)
                               .sin_addr.s_addr = htonl(0xc0000201)};
     struct sockaddr_un local = {.sun_family = AF_UNIX};
     int fd = socket(AF_INET, SOCK_STREAM, 0), before = segment_of(fd);
-    gw_socket_suit_to(fd, (const struct sockaddr *)&far, sizeof far);
+    gw_socket_tune_for(fd, (const struct sockaddr *)&far, sizeof far);
     assert_int_equal(segment_of(fd), before);
-    gw_socket_suit_to(fd, (const struct sockaddr *)&local, sizeof local);
+    gw_socket_tune_for(fd, (const struct sockaddr *)&local, sizeof local);
     assert_int_equal(segment_of(fd), before);
     close(fd);
 }

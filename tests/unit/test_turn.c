@@ -66,7 +66,7 @@ static void work_open(struct work *work)
     *work = (struct work){.again = UINT32_MAX, .before_timer = UINT32_MAX};
     assert_int_equal(gw_loop_open_uv(&work->loop, &error), GW_OK);
     work->backlog.loop = work->loop;
-    work->backlog.look = look;
+    work->backlog.handle = look;
     work->backlog.owner = work;
     work->timer = (struct gw_timer){.fire = on_timer, .owner = work};
     assert_int_equal(gw_backlog_open(&work->backlog, PIECES), GW_OK);

@@ -31,7 +31,7 @@ static void work_off(struct gw_backlog *backlog)
         return; /* the running call goes on with them */
     backlog->running = 1;
     while (backlog->waiting > 0) {
-        backlog->look(backlog->owner, take_first(backlog));
+        backlog->handle(backlog->owner, take_first(backlog));
         if (gw_loop_turn_is_over(backlog->loop))
             break;
     }

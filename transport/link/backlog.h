@@ -15,7 +15,7 @@
 struct gw_backlog {
     struct gw_loop *loop;
     /* handles one piece, and no more; may add any number, its own too */
-    void (*look)(void *owner, uint32_t number);
+    void (*handle)(void *owner, uint32_t number);
     void *owner;
     /* its own */
     uint8_t *waits;  /* [n] */
@@ -34,7 +34,7 @@ void gw_backlog_close(struct gw_backlog *backlog);
 void gw_backlog_add(struct gw_backlog *backlog, uint32_t number);
 
 /* Adds all numbers, and handles as many at once as the current turn has time
-   for; called from within `look`, none. */
+   for; called from within `handle`, none. */
 void gw_backlog_add_all(struct gw_backlog *backlog);
 
 #endif

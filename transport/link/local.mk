@@ -32,8 +32,8 @@ libtransport_a_SOURCES += \
 	%D%/output.h \
 	%D%/paths.c \
 	%D%/paths.h \
-	%D%/settle.c \
-	%D%/settle.h \
+	%D%/prefault.c \
+	%D%/prefault.h \
 	%D%/socket.c \
 	%D%/socket.h \
 	%D%/socket_listener.c \

@@ -121,9 +121,9 @@ static int touch_part(const struct gw_memory *memory, size_t *at, size_t most)
     return 0;
 }
 
-int gw_memory_settle_part(const struct gw_memory *memory,
-                          size_t *at,
-                          size_t most)
+int gw_memory_prefault_part(const struct gw_memory *memory,
+                            size_t *at,
+                            size_t most)
 {
     if (memory->kind == GW_MEMORY_HOST)
         return touch_part(memory, at, most);
@@ -141,12 +141,12 @@ int gw_memory_settle_part(const struct gw_memory *memory,
     return settled > 0;
 }
 
-int gw_memory_settle(const struct gw_memory *memory)
+int gw_memory_prefault(const struct gw_memory *memory)
 {
     size_t at = 0;
     if (memory->kind != GW_MEMORY_SHARED)
         return 0;
-    return gw_memory_settle_part(memory, &at, SIZE_MAX);
+    return gw_memory_prefault_part(memory, &at, SIZE_MAX);
 }
 
 static enum gw_status open_shared(size_t bytes, struct gw_memory *memory)
@@ -192,28 +192,29 @@ void gw_memory_close(struct gw_memory *memory)
     *memory = gw_memory_host(NULL, 0);
 }
 
-int gw_lent_add(struct gw_lent **list, const struct gw_memory *memory)
+int gw_registered_add(struct gw_registered **list,
+                      const struct gw_memory *memory)
 {
-    struct gw_lent *lent = malloc(sizeof *lent);
+    struct gw_registered *lent = malloc(sizeof *lent);
     if (!lent)
         return 0;
-    *lent = (struct gw_lent){.memory = *memory, .next = *list};
+    *lent = (struct gw_registered){.memory = *memory, .next = *list};
     *list = lent;
     return 1;
 }
 
-static void take_out(struct gw_lent **at)
+static void take_out(struct gw_registered **at)
 {
-    struct gw_lent *lent = *at;
+    struct gw_registered *lent = *at;
     *at = lent->next;
     free(lent);
 }
 
-int gw_lent_take(struct gw_lent **list,
-                 const void *base,
-                 struct gw_memory *memory_p)
+int gw_registered_take(struct gw_registered **list,
+                       const void *base,
+                       struct gw_memory *memory_p)
 {
-    struct gw_lent **at = list;
+    struct gw_registered **at = list;
     while (*at && (*at)->memory.base != base)
         at = &(*at)->next;
     if (!*at)
@@ -224,15 +225,15 @@ int gw_lent_take(struct gw_lent **list,
 }
 
 const struct gw_memory *
-gw_lent_at(const struct gw_lent *list, const void *bytes, size_t n)
+gw_registered_at(const struct gw_registered *list, const void *bytes, size_t n)
 {
-    for (const struct gw_lent *one = list; one; one = one->next)
+    for (const struct gw_registered *one = list; one; one = one->next)
         if (gw_memory_contains(one->memory.base, one->memory.bytes, bytes, n))
             return &one->memory;
     return NULL;
 }
 
-void gw_lent_free(struct gw_lent **list)
+void gw_registered_free(struct gw_registered **list)
 {
     while (*list)
         take_out(list);

@@ -1,8 +1,8 @@
 /*
  * Memory that devices or other processes of this host may access directly. The
  * kind decides about the use that a transport can make of memory, so the owner
- * tells it (lend, in transport.h). The memory stays the owner's; only its
- * description is copied.
+ * tells it (register_memory, in transport.h). The memory stays the owner's;
+ * only its description is copied.
  */
 #ifndef GW_TRANSPORT_MEMORY_H
 #define GW_TRANSPORT_MEMORY_H
@@ -51,7 +51,7 @@ static inline struct gw_memory gw_memory_host(void *base, size_t bytes)
  * Allocates whole pages of zeroed memory: GW_MEMORY_SHARED if that is asked for
  * and the system provides it, else GW_MEMORY_HOST. No name and no file is left
  * when the last process that maps it is gone. Pages are allocated when they are
- * touched, or by gw_memory_settle. GW_ENOMEM.
+ * touched, or by gw_memory_prefault. GW_ENOMEM.
  */
 enum gw_status gw_memory_open(enum gw_memory_kind kind,
                               size_t bytes,
@@ -75,15 +75,15 @@ void *gw_memory_map(int fd, size_t bytes);
    with small ones a sum over many arrays takes twice as long. To be called by
    the owner before the first use. 0: some of it has no huge pages, which stops
    nothing, or it is not shared. A gigabyte takes a second or several; a process
-   that must send heartbeats meanwhile uses settle.h. */
-int gw_memory_settle(const struct gw_memory *memory);
+   that must send heartbeats meanwhile uses prefault.h. */
+int gw_memory_prefault(const struct gw_memory *memory);
 
 /* The same for `most` bytes, or one huge page, from *at on, at first 0; memory
    private to this process gets whole pages of any size. *at becomes the begin
    of the next part, or `bytes` after the last one. */
-int gw_memory_settle_part(const struct gw_memory *memory,
-                          size_t *at,
-                          size_t most);
+int gw_memory_prefault_part(const struct gw_memory *memory,
+                            size_t *at,
+                            size_t most);
 
 /* Non-zero if a descriptor from another process is sealed like that, of at
    least `bytes` bytes, and of ordinary pages. Holes punched by its owner read
@@ -91,22 +91,23 @@ int gw_memory_settle_part(const struct gw_memory *memory,
    that may write to it. */
 int gw_memory_is_safe(int fd, size_t bytes);
 
-/* For transports: the memory registered with one (lend, in transport.h), in a
-   list of its own; NULL: none. */
-struct gw_lent {
+/* For transports: the memory registered with one (register_memory, in
+   transport.h), in a list of its own; NULL: none. */
+struct gw_registered {
     struct gw_memory memory;
-    struct gw_lent *next;
+    struct gw_registered *next;
 };
 
 /* 0: no memory. */
-int gw_lent_add(struct gw_lent **list, const struct gw_memory *memory);
+int gw_registered_add(struct gw_registered **list,
+                      const struct gw_memory *memory);
 /* Takes the entry that begins at `base` out of the list. 0: there is none. */
-int gw_lent_take(struct gw_lent **list,
-                 const void *base,
-                 struct gw_memory *memory_p);
+int gw_registered_take(struct gw_registered **list,
+                       const void *base,
+                       struct gw_memory *memory_p);
 /* The entry that contains all of these bytes, or NULL; owned by the list. */
 const struct gw_memory *
-gw_lent_at(const struct gw_lent *list, const void *bytes, size_t n);
-void gw_lent_free(struct gw_lent **list);
+gw_registered_at(const struct gw_registered *list, const void *bytes, size_t n);
+void gw_registered_free(struct gw_registered **list);
 
 #endif

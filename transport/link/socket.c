@@ -72,7 +72,7 @@ static int is_own(const struct sockaddr *to, socklen_t bytes)
  * faster, under each control; a socket that has never been connected has not
  * paced. (The accepted end has been connected when we get it.)
  */
-void gw_socket_suit_to(int fd, const struct sockaddr *to, socklen_t bytes)
+void gw_socket_tune_for(int fd, const struct sockaddr *to, socklen_t bytes)
 {
     int segment = SEGMENT_BYTES;
     if (!is_own(to, bytes))
@@ -81,7 +81,7 @@ void gw_socket_suit_to(int fd, const struct sockaddr *to, socklen_t bytes)
     gw_socket_take_reno(fd);
 }
 
-void gw_socket_suit(int fd)
+void gw_socket_tune(int fd)
 {
     int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

@@ -13,14 +13,14 @@
  * both directions, and nothing paces it. Sends nothing, does not wait. A socket
  * that refuses works all the same, so there is no status. Thread: any.
  */
-void gw_socket_suit_to(int fd, const struct sockaddr *to, socklen_t bytes);
+void gw_socket_tune_for(int fd, const struct sockaddr *to, socklen_t bytes);
 
 /*
  * Sets a connected TCP socket: written bytes leave at once, and between two
  * processes of one host under no congestion control that paces. A socket that
  * refuses works all the same, so there is no status. Thread: any.
  */
-void gw_socket_suit(int fd);
+void gw_socket_tune(int fd);
 
 /* Non-zero if both ends of a connected TCP socket have the same address.
    Thread: any. */

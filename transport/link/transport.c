@@ -140,13 +140,14 @@ int gw_transport_pulses_nothing(struct gw_link *link, struct gw_send *beat)
     return 0;
 }
 
-void gw_transport_lend_nothing(struct gw_transport *transport,
-                               const struct gw_memory *memory)
+void gw_transport_registers_nothing(struct gw_transport *transport,
+                                    const struct gw_memory *memory)
 {
     (void)transport, (void)memory;
 }
 
-void gw_transport_take_nothing_back(struct gw_transport *transport, void *base)
+void gw_transport_deregisters_nothing(struct gw_transport *transport,
+                                      void *base)
 {
     (void)transport, (void)base;
 }
@@ -323,12 +324,12 @@ const struct gw_transport_ops *const gw_transports[] = {
 
 /* In the order of preference; names the transports that do not work. */
 static enum gw_status
-choose_all(struct gw_ways *ways, char *why, size_t why_bytes)
+choose_all(struct gw_routes *ways, char *why, size_t why_bytes)
 {
     unsigned n = 0;
     char reason[256];
     why[0] = '\0';
-    for (size_t i = 0; gw_transports[i] && n < GW_WAYS_MAX; i++) {
+    for (size_t i = 0; gw_transports[i] && n < GW_ROUTES_MAX; i++) {
         const struct gw_transport_ops *ops = gw_transports[i];
         size_t used = strlen(why);
         if (strcmp(ops->name, "sim") == 0)
@@ -343,13 +344,13 @@ choose_all(struct gw_ways *ways, char *why, size_t why_bytes)
     return GW_OK;
 }
 
-enum gw_status gw_ways_find(const char *name,
-                            struct gw_ways *ways_p,
-                            char *why,
-                            size_t why_bytes,
-                            struct gw_error *error)
+enum gw_status gw_routes_find(const char *name,
+                              struct gw_routes *ways_p,
+                              char *why,
+                              size_t why_bytes,
+                              struct gw_error *error)
 {
-    struct gw_ways ways = {.control = &gw_tcp_transport};
+    struct gw_routes ways = {.control = &gw_tcp_transport};
     char reason[256];
     const struct gw_transport_ops *only = gw_transport_find(name, error);
     if (!only)
@@ -370,7 +371,7 @@ enum gw_status gw_ways_find(const char *name,
     return GW_OK;
 }
 
-enum gw_memory_kind gw_ways_memory(const struct gw_transport_ops *const *data)
+enum gw_memory_kind gw_routes_memory(const struct gw_transport_ops *const *data)
 {
     for (size_t i = 0; data && data[i]; i++)
         if (data[i]->within_host)

@@ -209,9 +209,9 @@ struct gw_transport_ops {
      * the transport's close at most; when it ends, no send from the memory is
      * queued, and no window is open in it. *memory is copied.
      */
-    void (*lend)(struct gw_transport *transport,
-                 const struct gw_memory *memory);
-    void (*take_back)(struct gw_transport *transport, void *base);
+    void (*register_memory)(struct gw_transport *transport,
+                            const struct gw_memory *memory);
+    void (*deregister_memory)(struct gw_transport *transport, void *base);
 
     /*
      * export lets the peer read a window of ours in place, besides the writes
@@ -269,13 +269,13 @@ extern const struct gw_transport_ops *const gw_transports[];
 const struct gw_transport_ops *gw_transport_find(const char *name,
                                                  struct gw_error *error);
 
-#define GW_WAYS_MAX 3
+#define GW_ROUTES_MAX 3
 
 /* The transports of a member: to the coordinator, and for tensors. */
-struct gw_ways {
+struct gw_routes {
     const struct gw_transport_ops *control;
     /* best first; ended by NULL */
-    const struct gw_transport_ops *data[GW_WAYS_MAX + 1];
+    const struct gw_transport_ops *data[GW_ROUTES_MAX + 1];
     /* between workers of one host, which import windows; NULL: none */
     const struct gw_transport_ops *node;
 };
@@ -287,16 +287,17 @@ struct gw_ways {
  * choice, and the reason against each other transport. GW_EUNSUPPORTED: the
  * named transport does not work here.
  */
-enum gw_status gw_ways_find(const char *name,
-                            struct gw_ways *ways_p,
-                            char *why,
-                            size_t why_bytes,
-                            struct gw_error *error);
+enum gw_status gw_routes_find(const char *name,
+                              struct gw_routes *ways_p,
+                              char *why,
+                              size_t why_bytes,
+                              struct gw_error *error);
 
 /* The kind of memory for windows that peers reach over these transports, ended
    by NULL: shared memory if one of them is for processes of one host, which
    then write into the windows directly. */
-enum gw_memory_kind gw_ways_memory(const struct gw_transport_ops *const *data);
+enum gw_memory_kind
+gw_routes_memory(const struct gw_transport_ops *const *data);
 
 /* Queues a frame. On a link that is not up: done(GW_ECLOSED) at once. */
 void gw_link_send(struct gw_link *link, struct gw_send *send);
@@ -345,9 +346,10 @@ int gw_transport_reaches_all(const char *address);
 int gw_transport_pulses_nothing(struct gw_link *link, struct gw_send *beat);
 
 /* For transports whose payloads the kernel copies: nothing to do. */
-void gw_transport_lend_nothing(struct gw_transport *transport,
-                               const struct gw_memory *memory);
-void gw_transport_take_nothing_back(struct gw_transport *transport, void *base);
+void gw_transport_registers_nothing(struct gw_transport *transport,
+                                    const struct gw_memory *memory);
+void gw_transport_deregisters_nothing(struct gw_transport *transport,
+                                      void *base);
 
 /* For transports between hosts: no memory is shared. */
 enum gw_status gw_transport_exports_nothing(struct gw_link *link,

@@ -266,7 +266,7 @@ static enum gw_status open_transports(struct gw_member *member,
         strcmp(all->interface ? all->interface : "", control.interface) == 0;
     enum gw_status status = options->transport->open(options->loop, &control,
                                                      &member->transport, error);
-    for (unsigned i = 0; i < GW_WAYS_MAX && data[i] && status == GW_OK; i++) {
+    for (unsigned i = 0; i < GW_ROUTES_MAX && data[i] && status == GW_OK; i++) {
         struct gw_member_route *route = &member->route[i];
         route->transport = member->transport;
         if (data[i] != options->transport || !alike)

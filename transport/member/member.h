@@ -266,8 +266,9 @@ enum gw_status gw_member_dial(struct gw_member *member,
 
 /* Registers memory for sends and windows with all transports: see struct
    gw_transport_ops. */
-void gw_member_lend(struct gw_member *member, const struct gw_memory *memory);
-void gw_member_take_back(struct gw_member *member, void *base);
+void gw_member_register_memory(struct gw_member *member,
+                               const struct gw_memory *memory);
+void gw_member_deregister_memory(struct gw_member *member, void *base);
 
 /*
  * Asks if one of the transports for tensors takes memory of that kind (struct
@@ -334,8 +335,8 @@ int gw_peer_flushed(const struct gw_peer *peer);
 /* Software prefetch of a peer's send state for a link. Three dependent loads,
    so call it three iterations ahead, with times 3, 2, 1. Useful with many peers
    only. */
-#define GW_PEER_NEARS 3
-void gw_peer_nears(const struct gw_peer *peer, unsigned link, int times);
+#define GW_PEER_PREFETCHES 3
+void gw_peer_prefetch(const struct gw_peer *peer, unsigned link, int times);
 
 /*
  * Sends a frame over one of the links; done(GW_ECLOSED) at once if that link is
@@ -347,11 +348,11 @@ void gw_peer_send(struct gw_peer *peer, unsigned link, struct gw_send *send);
    peer, and imports one of the peer's. GW_ECLOSED: the link is down; the owner
    exports again at link_up. GW_EUNSUPPORTED: not over this transport. */
 enum gw_status
-gw_peer_show(struct gw_peer *peer, unsigned link, uint32_t window);
-const void *gw_peer_see(const struct gw_peer *peer,
-                        unsigned link,
-                        uint32_t window,
-                        size_t bytes);
+gw_peer_export(struct gw_peer *peer, unsigned link, uint32_t window);
+const void *gw_peer_import(const struct gw_peer *peer,
+                           unsigned link,
+                           uint32_t window,
+                           size_t bytes);
 
 /* Non-zero when link `link` is up. */
 int gw_peer_is_up(const struct gw_peer *peer, unsigned link);

@@ -571,11 +571,11 @@ void gw_peer_send(struct gw_peer *peer, unsigned link, struct gw_send *send)
     gw_link_send(to, send);
 }
 
-void gw_peer_nears(const struct gw_peer *peer, unsigned link, int times)
+void gw_peer_prefetch(const struct gw_peer *peer, unsigned link, int times)
 {
-    if (times == GW_PEER_NEARS)
+    if (times == GW_PEER_PREFETCHES)
         __builtin_prefetch(&peer->links);
-    else if (times == GW_PEER_NEARS - 1)
+    else if (times == GW_PEER_PREFETCHES - 1)
         __builtin_prefetch(&peer->link[link % peer->links]);
     else if (peer->link[link % peer->links].link)
         __builtin_prefetch(&peer->link[link % peer->links].link->up, 1);

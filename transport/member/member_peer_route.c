@@ -180,7 +180,7 @@ int gw_peer_is_up(const struct gw_peer *peer, unsigned link)
 }
 
 enum gw_status
-gw_peer_show(struct gw_peer *peer, unsigned link, uint32_t window)
+gw_peer_export(struct gw_peer *peer, unsigned link, uint32_t window)
 {
     if (!gw_peer_is_up(peer, link))
         return GW_ECLOSED;
@@ -188,10 +188,10 @@ gw_peer_show(struct gw_peer *peer, unsigned link, uint32_t window)
     return to->ops->export(to, window);
 }
 
-const void *gw_peer_see(const struct gw_peer *peer,
-                        unsigned link,
-                        uint32_t window,
-                        size_t bytes)
+const void *gw_peer_import(const struct gw_peer *peer,
+                           unsigned link,
+                           uint32_t window,
+                           size_t bytes)
 {
     if (!gw_peer_is_up(peer, link))
         return NULL;

@@ -186,18 +186,19 @@ const char *gw_member_address(const struct gw_member *member)
     return member->address;
 }
 
-void gw_member_lend(struct gw_member *member, const struct gw_memory *memory)
+void gw_member_register_memory(struct gw_member *member,
+                               const struct gw_memory *memory)
 {
     for (unsigned i = 0; i < member->routes; i++)
-        member->route[i].transport->ops->lend(member->route[i].transport,
-                                              memory);
+        member->route[i].transport->ops->register_memory(
+            member->route[i].transport, memory);
 }
 
-void gw_member_take_back(struct gw_member *member, void *base)
+void gw_member_deregister_memory(struct gw_member *member, void *base)
 {
     for (unsigned i = 0; i < member->routes; i++)
-        member->route[i].transport->ops->take_back(member->route[i].transport,
-                                                   base);
+        member->route[i].transport->ops->deregister_memory(
+            member->route[i].transport, base);
 }
 
 static enum gw_status takes(struct gw_transport *transport,

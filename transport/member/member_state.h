@@ -29,14 +29,14 @@ struct gw_member_route {
 };
 
 /* Maximum number of routes in a list of addresses. */
-#define GW_PEER_ROUTES_MAX (GW_WAYS_MAX * GW_INTERFACES_MAX)
+#define GW_PEER_ROUTES_MAX (GW_ROUTES_MAX * GW_INTERFACES_MAX)
 
 struct gw_member {
     struct gw_loop *loop;
     /* to the coordinator; if tensors use the same transport from another
        interface, that is a route too */
     struct gw_transport *transport;
-    struct gw_member_route route[GW_WAYS_MAX]; /* [routes], the best first */
+    struct gw_member_route route[GW_ROUTES_MAX]; /* [routes], the best first */
     unsigned routes;
     char address[GW_ADDRESSES_MAX];
     struct gw_acceptor acceptor;

@@ -15,7 +15,7 @@
 /* Over a transport that is not everybody's, tensors leave loopback, unless it
    never leaves the host. */
 static enum gw_status guard_data(const struct gw_config *config,
-                                 const struct gw_ways *ways,
+                                 const struct gw_routes *ways,
                                  struct gw_error *error)
 {
     char host[GW_ADDRESS_MAX], address[GW_ADDRESS_MAX + 4];
@@ -30,14 +30,14 @@ static enum gw_status guard_data(const struct gw_config *config,
 }
 
 enum gw_status gw_place_ways(const struct gw_config *config,
-                             struct gw_ways *ways_p,
+                             struct gw_routes *ways_p,
                              char *why,
                              size_t why_bytes,
                              struct gw_error *error)
 {
-    struct gw_ways ways;
+    struct gw_routes ways;
     enum gw_status status =
-        gw_ways_find(config->cluster.transport, &ways, why, why_bytes, error);
+        gw_routes_find(config->cluster.transport, &ways, why, why_bytes, error);
     if (status != GW_OK)
         return status;
     if (strcmp(ways.control->name, "sim") == 0)
@@ -86,7 +86,7 @@ enum gw_status gw_place_own(const struct gw_config *config,
 }
 
 enum gw_status gw_place_hosts(const struct gw_config *config,
-                              const struct gw_ways *ways,
+                              const struct gw_routes *ways,
                               const char *coordinator,
                               char hosts[GW_ADDRESSES_MAX],
                               struct gw_error *error)

@@ -7,10 +7,10 @@
 #include "proto/config.h"
 #include "transport/link/transport.h"
 
-/* The job's transports (gw_ways_find), unless processes cannot use them:
+/* The job's transports (gw_routes_find), unless processes cannot use them:
    GW_EUSAGE. */
 enum gw_status gw_place_ways(const struct gw_config *config,
-                             struct gw_ways *ways_p,
+                             struct gw_routes *ways_p,
                              char *why,
                              size_t why_bytes,
                              struct gw_error *error);
@@ -23,7 +23,7 @@ enum gw_status gw_place_ways(const struct gw_config *config,
  * Errors of what was asked.
  */
 enum gw_status gw_place_hosts(const struct gw_config *config,
-                              const struct gw_ways *ways,
+                              const struct gw_routes *ways,
                               const char *coordinator,
                               char hosts[GW_ADDRESSES_MAX],
                               struct gw_error *error);

@@ -53,30 +53,32 @@ static void close_rdma(struct gw_transport *transport)
         next = one->next;
         gw_rdma_device_close(one);
     }
-    gw_lent_free(&rdma->lent);
+    gw_registered_free(&rdma->registered);
     gw_rdma_poll_close(rdma);
 }
 
 /* Without memory for the entry its payloads are registered one by one. */
-static void lend(struct gw_transport *transport, const struct gw_memory *memory)
+static void register_memory(struct gw_transport *transport,
+                            const struct gw_memory *memory)
 {
     struct gw_rdma *rdma = gw_rdma_of(transport);
     int known = memory->bytes == 0;
-    for (const struct gw_lent *one = rdma->lent; one; one = one->next)
+    for (const struct gw_registered *one = rdma->registered; one;
+         one = one->next)
         known |= one->memory.base == memory->base;
-    if (!known && gw_lent_add(&rdma->lent, memory))
+    if (!known && gw_registered_add(&rdma->registered, memory))
         rdma->device_ranges += !gw_memory_is_host_accessible(memory->kind);
 }
 
-static void take_back(struct gw_transport *transport, void *base)
+static void deregister_memory(struct gw_transport *transport, void *base)
 {
     struct gw_rdma *rdma = gw_rdma_of(transport);
     struct gw_memory memory;
-    if (!gw_lent_take(&rdma->lent, base, &memory))
+    if (!gw_registered_take(&rdma->registered, base, &memory))
         return;
     for (struct gw_rdma_device *one = rdma->devices; one; one = one->next)
         for (struct gw_rdma_domain *of = one->domains; of; of = of->next)
-            gw_rdma_domain_unlend(of, &memory);
+            gw_rdma_domain_deregister(of, &memory);
     rdma->device_ranges -= !gw_memory_is_host_accessible(memory.kind);
 }
 
@@ -250,8 +252,8 @@ const struct gw_transport_ops gw_rdma_transport = {
     .kick = kick,
     .pulse = gw_rdma_pulse,
     .close_link = close_link,
-    .lend = lend,
-    .take_back = take_back,
+    .register_memory = register_memory,
+    .deregister_memory = deregister_memory,
     .export = gw_transport_exports_nothing,
     .import = gw_transport_imports_nothing,
     .takes = gw_rdma_takes,

@@ -284,7 +284,7 @@ struct gw_rdma {
     struct gw_rdma_link *bucket[GW_RDMA_BUCKETS];
     uint32_t serial;
     struct gw_listener *listeners;
-    struct gw_lent *lent;   /* registered memory, for sends */
+    struct gw_registered *registered; /* registered memory, for sends */
     unsigned device_ranges; /* number of entries that this process's code cannot
                                touch */
     struct gw_rdma_reach reach;
@@ -343,8 +343,9 @@ static inline uint64_t gw_rdma_first_offset(const void *base)
 static inline int gw_rdma_is_device_memory(const struct gw_rdma *rdma,
                                            const void *at)
 {
-    const struct gw_memory *of =
-        rdma->device_ranges > 0 ? gw_lent_at(rdma->lent, at, 1) : NULL;
+    const struct gw_memory *of = rdma->device_ranges > 0
+                                     ? gw_registered_at(rdma->registered, at, 1)
+                                     : NULL;
     return of && !gw_memory_is_host_accessible(of->kind);
 }
 
@@ -408,12 +409,13 @@ struct gw_rdma_region *gw_rdma_domain_window(struct gw_rdma_domain *domain,
 /* The region that contains these bytes; one of registered memory is made at the
    first call, because few peers get data from everywhere. NULL: there is none.
    */
-struct gw_rdma_region *
-gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n);
+struct gw_rdma_region *gw_rdma_domain_registered(struct gw_rdma_domain *domain,
+                                                 const void *bytes,
+                                                 size_t n);
 
 /* The memory is not registered with the transport any more. */
-void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
-                           const struct gw_memory *lent);
+void gw_rdma_domain_deregister(struct gw_rdma_domain *domain,
+                               const struct gw_memory *lent);
 
 /* ---- rdma_end.c ---- */
 

@@ -70,7 +70,8 @@ static struct gw_rdma_region *region_new(struct gw_rdma_domain *domain,
         return NULL;
     struct gw_rdma *rdma = domain->device->rdma;
     /* unregistered memory is private to this process */
-    const struct gw_memory *lent = gw_lent_at(rdma->lent, base, bytes);
+    const struct gw_memory *lent =
+        gw_registered_at(rdma->registered, base, bytes);
     region->memory = lent ? *lent : gw_memory_host(base, bytes);
     region->domain = domain;
     region->window = window;
@@ -144,8 +145,8 @@ int gw_rdma_domain_bind(struct gw_rdma_domain *domain,
 
 /* ---- lent memory ---- */
 
-void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
-                           const struct gw_memory *lent)
+void gw_rdma_domain_deregister(struct gw_rdma_domain *domain,
+                               const struct gw_memory *lent)
 {
     struct gw_rdma_region *region = domain->regions;
     while (region &&
@@ -156,8 +157,9 @@ void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
 }
 
 /* A window that is registered may be read from as well. */
-struct gw_rdma_region *
-gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n)
+struct gw_rdma_region *gw_rdma_domain_registered(struct gw_rdma_domain *domain,
+                                                 const void *bytes,
+                                                 size_t n)
 {
     for (struct gw_rdma_region *one = domain->regions; one; one = one->next)
         if (gw_memory_contains(one->base, one->bytes, bytes, n) &&
@@ -165,7 +167,7 @@ gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n)
              one->state == GW_RDMA_REGION_READY))
             return one;
     const struct gw_memory *lent =
-        gw_lent_at(domain->device->rdma->lent, bytes, n);
+        gw_registered_at(domain->device->rdma->registered, bytes, n);
     if (!lent)
         return NULL;
     return region_new(domain, GW_WINDOW_NONE, lent->base, lent->bytes);

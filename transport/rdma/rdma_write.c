@@ -404,8 +404,8 @@ static int find_source(struct gw_rdma_link *link,
                        struct source *source)
 {
     struct gw_error error;
-    const struct gw_rdma_region *region =
-        gw_rdma_domain_lent(link->domain, send->payload, send->frame.length);
+    const struct gw_rdma_region *region = gw_rdma_domain_registered(
+        link->domain, send->payload, send->frame.length);
     if (region && region->state == GW_RDMA_REGION_BUSY) {
         stall(link);
         return 0;

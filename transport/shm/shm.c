@@ -45,24 +45,25 @@ static void close_shm(struct gw_transport *transport)
     gw_connections_close(&shm->connections);
     while (shm->fenced)
         gw_shm_drop_fence(shm->fenced);
-    gw_lent_free(&shm->lent);
+    gw_registered_free(&shm->registered);
     gw_shm_poll_close(shm);
     gw_shm_handle_gone(&shm->base);
 }
 
 /* Without memory for the entry its payloads go through the ring. */
-static void lend(struct gw_transport *transport, const struct gw_memory *memory)
+static void register_memory(struct gw_transport *transport,
+                            const struct gw_memory *memory)
 {
     struct gw_shm *shm = gw_shm_of(transport);
     if (memory->kind == GW_MEMORY_SHARED && memory->fd >= 0 &&
-        !gw_lent_at(shm->lent, memory->base, memory->bytes))
-        gw_lent_add(&shm->lent, memory);
+        !gw_registered_at(shm->registered, memory->base, memory->bytes))
+        gw_registered_add(&shm->registered, memory);
 }
 
-static void take_back(struct gw_transport *transport, void *base)
+static void deregister_memory(struct gw_transport *transport, void *base)
 {
     struct gw_memory memory;
-    gw_lent_take(&gw_shm_of(transport)->lent, base, &memory);
+    gw_registered_take(&gw_shm_of(transport)->registered, base, &memory);
 }
 
 /* ---- links ---- */
@@ -202,8 +203,8 @@ const struct gw_transport_ops gw_shm_transport = {
     .kick = kick,
     .pulse = gw_shm_pulse,
     .close_link = close_link,
-    .lend = lend,
-    .take_back = take_back,
+    .register_memory = register_memory,
+    .deregister_memory = deregister_memory,
     .export = gw_shm_export,
     .import = gw_shm_import,
     .takes = gw_transport_takes_host,

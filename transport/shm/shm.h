@@ -213,7 +213,8 @@ struct gw_shm {
     struct gw_connection *cursor; /* the next link to be polled */
     struct gw_shm_link *fenced;   /* over, but the peer may still be writing */
     struct gw_listener *listeners;
-    struct gw_lent *lent; /* registered shared memory, which peers may map */
+    struct gw_registered
+        *registered; /* registered shared memory, which peers may map */
     struct gw_shm_map *maps;
 };
 

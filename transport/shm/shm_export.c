@@ -12,7 +12,7 @@ enum gw_status gw_shm_export(struct gw_link *base, uint32_t id)
     if (id == GW_WINDOW_NONE || window->id != id)
         return GW_EINVAL;
     const struct gw_memory *lent =
-        gw_lent_at(link->shm->lent, window->base, window->bytes);
+        gw_registered_at(link->shm->registered, window->base, window->bytes);
     if (!lent)
         return GW_EUNSUPPORTED;
     gw_put_u32(bytes, GW_SHM_EXPORT);

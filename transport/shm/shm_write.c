@@ -117,8 +117,8 @@ static int answer_asks(struct gw_shm_link *link)
         }
         if (gw_shm_is_fenced(link->shm, window->base, window->bytes))
             continue;
-        const struct gw_memory *lent =
-            gw_lent_at(link->shm->lent, window->base, window->bytes);
+        const struct gw_memory *lent = gw_registered_at(
+            link->shm->registered, window->base, window->bytes);
         link->in.wanted &= (uint8_t) ~(1u << i);
         gw_put_u32(bytes, GW_SHM_GRANT);
         gw_put_u32(bytes + 4, window->id);

@@ -56,7 +56,7 @@ static int open_socket(struct gw_tcp_link *link, const struct gw_place *to)
         close(fd);
         return -1;
     }
-    gw_socket_suit_to(fd, (const struct sockaddr *)&to->at, to->bytes);
+    gw_socket_tune_for(fd, (const struct sockaddr *)&to->at, to->bytes);
     return fd;
 }
 
@@ -173,7 +173,7 @@ void gw_tcp_connected(struct gw_tcp_link *link)
         return;
     }
     if (!link->base.local) {
-        gw_socket_suit(link->fd);
+        gw_socket_tune(link->fd);
         gw_tcp_flight_begin(&link->flight, link->fd);
     }
     /* an empty socket takes the 96 bytes of a hello at once */
@@ -253,7 +253,7 @@ void gw_tcp_accept(struct gw_socket_listener *listener, int fd)
     struct gw_tcp *tcp = gw_tcp_of(listener->base.transport);
     int local = gw_tcp_listener_of(&listener->base)->file.path[0] != '\0';
     if (!local) {
-        gw_socket_suit(fd);
+        gw_socket_tune(fd);
     } else if (!gw_tcp_local_may(fd)) {
         refuse_user(tcp, fd);
         return;

@@ -217,7 +217,7 @@ uint64_t gw_client_arena_bytes(const struct gw_client *client)
 enum gw_memory_kind gw_client_memory_kind(const struct gw_client *client)
 {
     return client->job->payload_free ? GW_MEMORY_HOST
-                                     : gw_ways_memory(client->options.data);
+                                     : gw_routes_memory(client->options.data);
 }
 
 enum gw_memory_kind gw_client_gradients_kind(const struct gw_client *client)
@@ -241,14 +241,14 @@ static void register_memory(struct gw_client *client,
 {
     if (client->job->payload_free)
         return;
-    gw_member_lend(client->member, &arenas->gradients);
+    gw_member_register_memory(client->member, &arenas->gradients);
     if (device && device->pages.bytes > 0)
-        gw_member_lend(client->member, &device->pages);
+        gw_member_register_memory(client->member, &device->pages);
     if (arenas->weights.kind == GW_MEMORY_SHARED)
-        gw_member_lend(client->member, &arenas->weights);
+        gw_member_register_memory(client->member, &arenas->weights);
     if (gw_client_bf16_bytes(client) > 0 &&
         arenas->bf16.kind == GW_MEMORY_SHARED)
-        gw_member_lend(client->member, &arenas->bf16);
+        gw_member_register_memory(client->member, &arenas->bf16);
 }
 
 static void connect_all(struct gw_client *client,

@@ -136,7 +136,7 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
     struct gw_host_group *group = owner;
     struct gw_client *client = group->client;
     struct gw_group_peer *who = peer->owner;
-    enum gw_status status = gw_peer_show(peer, link, who->own_gradients);
+    enum gw_status status = gw_peer_export(peer, link, who->own_gradients);
     if (status == GW_EUNSUPPORTED && !client->job->payload_free) {
         gw_client_fail(client, status,
                        "cannot show %s the gradients, which are not in shared "
@@ -339,11 +339,11 @@ enum gw_status gw_host_group_connect(struct gw_host_group *group,
     group->device = device && device->shown ? device : NULL;
     if (gw_host_group_sum_open(group) != GW_OK)
         return gw_fail(error, GW_ENOMEM, "no memory for sums");
-    gw_member_lend(group->member,
-                   gw_client_encoding(group->client) == GW_ENCODING_RAW
-                       ? &arenas->weights
-                       : &arenas->bf16);
-    gw_member_lend(group->member, &arenas->gradients);
+    gw_member_register_memory(
+        group->member, gw_client_encoding(group->client) == GW_ENCODING_RAW
+                           ? &arenas->weights
+                           : &arenas->bf16);
+    gw_member_register_memory(group->member, &arenas->gradients);
     group->attached = 1;
     for (uint32_t rank = group->ranks.first;
          status == GW_OK && rank < group->client->job->rank; rank++)

@@ -242,8 +242,8 @@ export_arenas(struct gw_client *client, uint32_t number, unsigned link)
     uint32_t weights =
         gw_client_weights_window(client, number, GW_ENCODING_RAW);
     int exported = !client->job->payload_free && !(shard->unseeing & bit) &&
-                   gw_peer_show(peer, link, weights) == GW_OK &&
-                   gw_peer_show(peer, link, shard->gradients) == GW_OK;
+                   gw_peer_export(peer, link, weights) == GW_OK &&
+                   gw_peer_export(peer, link, shard->gradients) == GW_OK;
     shard->exported =
         (uint8_t)(exported ? shard->exported | bit : shard->exported & ~bit);
 }

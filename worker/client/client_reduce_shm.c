@@ -40,8 +40,8 @@ static const float *arena_of(struct gw_host_group *group, uint32_t i)
         return gw_client_gradients(client);
     if (!who->peer || who->gradients == GW_WINDOW_NONE)
         return NULL;
-    return gw_peer_see(who->peer, GW_HOST_GROUP_LINK, who->gradients,
-                       client->map->arena_bytes);
+    return gw_peer_import(who->peer, GW_HOST_GROUP_LINK, who->gradients,
+                          client->map->arena_bytes);
 }
 
 /* 0: one of them cannot be read now; its peer tells again when it can. */

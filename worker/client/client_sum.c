@@ -308,7 +308,7 @@ enum gw_status gw_host_group_sum_open(struct gw_host_group *group)
     size_t chunks = group->client->map->chunks, n = group->ranks.n, owned = 0;
     size_t most = chunks / n + 1;
     group->due.loop = group->client->loop;
-    group->due.look = make_sum;
+    group->due.handle = make_sum;
     group->due.owner = group;
     if (gw_backlog_open(&group->due, (uint32_t)chunks) != GW_OK)
         return GW_ENOMEM;

@@ -53,7 +53,7 @@ int gw_join_decline(const struct gw_join_options *options,
    gw_rank_open; the caller may set more of it (need, opened, owner) before. */
 struct gw_joining {
     struct gw_rank_options rank;
-    struct gw_ways ways;
+    struct gw_routes ways;
     char why[256]; /* the best transport is not taken; "": it is */
     char host[GW_HOST_NAME_MAX];
     struct gw_loop *loop;

@@ -21,7 +21,8 @@ open_shared(struct gw_rank *rank, size_t bytes, struct gw_rank_arena *arena)
     if (gw_memory_open(GW_MEMORY_SHARED, bytes, &arena->memory) != GW_OK)
         return 0;
     arena->shared = 1;
-    gw_memory_settle(&arena->memory); /* the loop's thread is heard meanwhile */
+    gw_memory_prefault(
+        &arena->memory); /* the loop's thread is heard meanwhile */
     arena->pinned = rank->backend->pin(rank->device, arena->memory.base, bytes,
                                        &error) == GW_OK;
     if (!arena->pinned)

@@ -1,10 +1,10 @@
 /*
  * Prefaults memory a part at a time, each in a turn of a loop, so that this
- * process sends heartbeats meanwhile: see gw_memory_settle. The loop's thread
+ * process sends heartbeats meanwhile: see gw_memory_prefault. The loop's thread
  * does it, and the pages are near that thread.
  */
-#ifndef GW_TRANSPORT_SETTLE_H
-#define GW_TRANSPORT_SETTLE_H
+#ifndef GW_TRANSPORT_PREFAULT_H
+#define GW_TRANSPORT_PREFAULT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #include "transport/link/memory.h"
 
 /* Zero it. */
-struct gw_settling {
+struct gw_prefault {
     struct gw_loop *loop;
     const struct gw_memory *memory; /* [n], the caller's until `done` */
     uint32_t n;
@@ -27,9 +27,9 @@ struct gw_settling {
 
 /* Begins, with all but its own filled in: `done` is called once, within this
    call if one turn is enough. */
-void gw_settling_begin(struct gw_settling *settling);
+void gw_prefault_begin(struct gw_prefault *prefault);
 
 /* After that `done` will not be called. Also if it has not begun. */
-void gw_settling_stop(struct gw_settling *settling);
+void gw_prefault_stop(struct gw_prefault *prefault);
 
 #endif

@@ -1,4 +1,4 @@
-/* transport/link/settle: pages a part at a time, and a loop that goes on
+/* transport/link/prefault: pages a part at a time, and a loop that goes on
  * meanwhile.
  */
 #include "config.h"
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
-#include "transport/link/settle.h"
+#include "transport/link/prefault.h"
 
 #define HUGE GW_MEMORY_HUGE_BYTES
 #define MANY 3
@@ -19,7 +19,7 @@
 struct bench {
     struct gw_loop *loop;
     struct gw_timer beat;
-    struct gw_settling settling;
+    struct gw_prefault settling;
     struct gw_memory memory[MANY];
     unsigned beats, ends;
 };
@@ -49,7 +49,7 @@ open_bench(struct bench *bench, enum gw_memory_kind kind, const size_t *bytes)
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(gw_memory_open(kind, bytes[i], &bench->memory[i]),
                          GW_OK);
-    bench->settling = (struct gw_settling){.loop = bench->loop,
+    bench->settling = (struct gw_prefault){.loop = bench->loop,
                                            .memory = bench->memory,
                                            .n = MANY,
                                            .done = end,
@@ -71,14 +71,14 @@ static void others_have_their_turns(void **state)
     struct bench bench;
     (void)state;
     open_bench(&bench, GW_MEMORY_SHARED, bytes);
-    gw_settling_begin(&bench.settling);
+    gw_prefault_begin(&bench.settling);
     assert_int_equal(bench.ends, 0);
     gw_loop_run(bench.loop);
     assert_int_equal(bench.ends, 1);
     /* where there are no huge pages each is one part */
     assert_true(bench.beats >= MANY - 1);
     size_t at = 0;
-    if (gw_memory_settle_part(&bench.memory[0], &at, HUGE))
+    if (gw_memory_prefault_part(&bench.memory[0], &at, HUGE))
         assert_true(bench.beats >= 3);
     const char *first = bench.memory[0].base;
     assert_int_equal(first[0], 0);
@@ -93,9 +93,9 @@ static void it_can_be_given_up(void **state)
     struct bench bench;
     (void)state;
     open_bench(&bench, GW_MEMORY_SHARED, bytes);
-    gw_settling_stop(&bench.settling);
-    gw_settling_begin(&bench.settling);
-    gw_settling_stop(&bench.settling);
+    gw_prefault_stop(&bench.settling);
+    gw_prefault_begin(&bench.settling);
+    gw_prefault_stop(&bench.settling);
     while (bench.beats < 20)
         gw_loop_turn(bench.loop);
     assert_int_equal(bench.ends, 0);
@@ -111,12 +111,12 @@ static void what_is_not_shared_is_touched(void **state)
     (void)state;
     open_bench(&bench, GW_MEMORY_HOST, bytes);
     bench.ends = 1; /* the loop does not run */
-    gw_settling_begin(&bench.settling);
+    gw_prefault_begin(&bench.settling);
     assert_int_equal(bench.ends, 2);
     assert_int_equal(mincore(bench.memory[1].base, bytes[1], there), 0);
     assert_true(there[0] & there[1] & there[2] & 1);
     bench.settling.n = 0; /* at once */
-    gw_settling_begin(&bench.settling);
+    gw_prefault_begin(&bench.settling);
     assert_int_equal(bench.ends, 3);
     close_bench(&bench);
 }
@@ -136,7 +136,7 @@ static void parts_cover_all(void **state)
             int settled = 1;
             while (at < memory.bytes && settled) {
                 before = at;
-                settled = gw_memory_settle_part(&memory, &at, most[m]);
+                settled = gw_memory_prefault_part(&memory, &at, most[m]);
                 assert_true(at > before);
                 assert_true(at == memory.bytes || at % HUGE == 0);
                 assert_true(at == memory.bytes || at - before <= most[m] ||
