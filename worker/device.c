@@ -29,8 +29,8 @@ enum gw_status gw_worker_open_device(struct gw_worker *worker,
     return given->open(&options, device_p, error);
 }
 
-/* The description leaves out which one it is: by that text a job that goes on
-   knows whether its bits will be the same. */
+/* The description leaves out the number of the device: a job that goes on
+   compares descriptions to know if its bits will be the same. */
 static void tell_device(const struct gw_worker *worker,
                         const struct gw_backend_choice *choice)
 {
@@ -76,7 +76,7 @@ enum gw_status gw_worker_check_room(const struct gw_worker *worker,
     worker->backend->memory(worker->device, &room.total_bytes,
                             &room.free_bytes);
     room.free_bytes += worker->backend->takes.open + worker->device_bytes;
-    if (room.total_bytes == 0) /* it cannot be told */
+    if (room.total_bytes == 0) /* the device does not tell */
         return GW_OK;
     return gw_worker_check_device(&what, &room, error);
 }

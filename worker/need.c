@@ -11,12 +11,12 @@
 #include "worker/trainer/mirror.h"
 #include "worker/trainer/plan.h"
 
-/* What is mostly seen of a worker and of each connection over TCP; the manual's
-   bounds are higher. */
+/* Usual sizes, of a worker and of each connection over TCP; the manual's bounds
+   are higher. */
 #define WORKER_MESSAGES ((uint64_t)1200 << 10)
 #define LINK_MESSAGES   ((uint64_t)32 << 10)
-/* Of a link in shared memory: its entries, and what its ring is mostly used of.
- */
+/* A link in shared memory: its entries, and the part of its ring that is
+   usually used. */
 #define NEAR_LINK_MESSAGES ((uint64_t)200 << 10)
 
 static void keep_most(uint64_t *most, uint64_t bytes)
@@ -45,7 +45,7 @@ enum gw_status gw_worker_map(const struct gw_worker_case *what,
     return status;
 }
 
-/* What depends on the batch, and where it computes. */
+/* Counts the memory that depends on the batch, on the device or on the host. */
 static enum gw_status count_batch(const struct gw_worker_case *what,
                                   const struct gw_plan *plan,
                                   const struct gw_map *map,
@@ -87,7 +87,7 @@ static void count_data(const struct gw_dataset *data,
     need->mapped += bytes.mapped;
 }
 
-/* What the words of the policy have a worker keep. */
+/* Counts the arenas and states of the policy's words. */
 static void count_local(const struct gw_config *config,
                         const struct gw_policy_plan *policy,
                         const struct gw_plan *steps,
@@ -109,8 +109,8 @@ static void count_local(const struct gw_config *config,
     }
 }
 
-/* What is another's, and he has it as well: landing slots, where gradients are
-   not only shown. */
+/* Counts memory that is another process's as well: landing slots, unless
+   gradients are only shown. */
 static void count_near(const struct gw_config *config,
                        const struct gw_policy_plan *policy,
                        const struct gw_map *map,
@@ -127,7 +127,7 @@ static void count_near(const struct gw_config *config,
         need->messages += gw_config_connections(config) * NEAR_LINK_MESSAGES;
         need->shared += writes ? map->shard_bytes[shard] : 0;
     }
-    /* of each, the gradients and weights of the chunks that this one owns */
+    /* the neighbours' gradients and weights of the chunks that this one owns */
     if (others > 0 && !hollow)
         need->shared +=
             (map->arena_bytes +

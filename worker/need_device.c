@@ -1,6 +1,6 @@
 /*
- * What a worker takes of a device that has memory of its own, whether it is
- * there, and the largest batch with which it is.
+ * The need of a worker in the memory of a device of its own, the check that it
+ * fits, and the largest batch with which it does.
  */
 #include "config.h"
 
@@ -15,9 +15,9 @@
 #include "worker/trainer/mirror.h"
 #include "worker/trainer/trial.h"
 
-/* ---- what it takes ---- */
+/* ---- the need ---- */
 
-/* As one allocation of it takes whole pages. */
+/* The bytes of one allocation, in whole pages. */
 static uint64_t paged(const struct gw_backend_ops *ops, uint64_t bytes)
 {
     uint64_t page = ops->takes.page ? ops->takes.page : 1;
@@ -25,9 +25,9 @@ static uint64_t paged(const struct gw_backend_ops *ops, uint64_t bytes)
 }
 
 /*
- * Whether others than the worker's own computation use the device as well
- * (lender.h): where it may sum with others of its host, and where a network may
- * read there. Who is beside whom is not known before all are there.
+ * Non-zero if others than the worker's own computation may use the device as
+ * well (lender.h): to sum with others of its host, or for a network that reads
+ * there. The members of each host are not known before all are there.
  */
 static int may_lend(const struct gw_config *config)
 {
@@ -37,7 +37,8 @@ static int may_lend(const struct gw_config *config)
             strcmp(config->cluster.transport, "rdma") == 0);
 }
 
-/* The worker's own numbers, and room for those of others, at the beginning. */
+/* The worker's own numbers, and room for the numbers of others, at the
+   beginning. */
 static uint64_t tried(const struct gw_backend_ops *ops,
                       const struct gw_config *config)
 {
@@ -53,8 +54,8 @@ struct gw_device_need gw_device_need_of(const struct gw_worker_case *what,
     const struct gw_backend_ops *ops = what->backend;
     const struct gw_config *config = what->config;
     int bf16 = config->train.weights == GW_ENCODING_BF16;
-    /* with a page for what is small: of a sum, and that by which a product is
-       asked whether it keeps a NaN */
+    /* with a page for small allocations: of a sum, and of the question whether
+       a product keeps a NaN */
     uint64_t workspace = ops->takes.open + ops->takes.page;
     uint64_t model = paged(ops, parts->model_bytes);
     return (struct gw_device_need){
@@ -131,8 +132,7 @@ struct gw_batch_key gw_batch_key_of(struct gw_config *config)
                                  config->cluster.workers};
 }
 
-/* Halves what is between the two, so often as there are halves: whatever the
-   answers are, it ends. */
+/* Bisects, in a bounded number of turns: it ends with any answers. */
 uint64_t gw_need_nearest(uint64_t bad,
                          uint64_t good,
                          gw_need_fits_cb *fits_cb,
@@ -151,10 +151,10 @@ uint64_t gw_need_nearest(uint64_t bad,
     return good;
 }
 
-/* A job whose batch is tried. */
+/* A job and the batch that is tried. */
 struct search {
     struct gw_worker_case what;
-    const struct gw_map *map; /* which does not depend on it */
+    const struct gw_map *map; /* does not depend on the batch */
     struct gw_batch_key batch;
     uint64_t room;
 };
@@ -173,7 +173,7 @@ static int fits(const void *owner, uint64_t value)
     return fine;
 }
 
-/* "it fits with train.batch = 12 or less", for one that does not. */
+/* "it fits with train.batch = 12 or less", for a batch that does not. */
 static void advise(const struct gw_worker_case *what,
                    const struct gw_map *map,
                    uint64_t room,
@@ -197,7 +197,7 @@ static void advise(const struct gw_worker_case *what,
     free(config);
 }
 
-/* ---- whether it is there ---- */
+/* ---- the check ---- */
 
 enum gw_status gw_worker_check_device(const struct gw_worker_case *what,
                                       const struct gw_device_room *room,

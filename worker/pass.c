@@ -7,7 +7,7 @@
 
 #include "worker/worker_state.h"
 
-/* ---- what the model calls ---- */
+/* ---- the model's hooks ---- */
 
 static enum gw_status need(void *context, size_t first, size_t n)
 {
@@ -35,7 +35,7 @@ static struct gw_model_hooks hooks_of(struct gw_worker *worker)
 
 /* ---- batches ---- */
 
-/* Samples of a batch of this step. */
+/* Samples of a batch of this step, at most. */
 static size_t most_of(const struct gw_worker *worker,
                       const struct gw_rank_step *step)
 {
@@ -79,8 +79,8 @@ int gw_worker_has_batch(const struct gw_worker *worker)
     return worker->batch < worker->batches;
 }
 
-/* The next batch of this step, or the first of the next one; returns 0 where
-   there is none, or none that can be known. */
+/* The next batch of this step, or the first of the next one; 0: there is none,
+   or it is not known yet. */
 static int batch_ahead(const struct gw_worker *worker,
                        struct gw_batch_site *site_p)
 {
@@ -97,7 +97,8 @@ static int batch_ahead(const struct gw_worker *worker,
     return 1;
 }
 
-/* Until the device has done what it was told. */
+/* Reads ahead and hands gradients over until the device has done its queued
+   work. */
 static enum gw_status finish(struct gw_worker *worker)
 {
     struct gw_batch_site site;
@@ -110,7 +111,8 @@ static enum gw_status finish(struct gw_worker *worker)
     return status == GW_OK ? gw_rank_hand_over(worker->rank, 1) : status;
 }
 
-/* The device's result of the batch; it fails for itself. */
+/* Adds the device's result of the batch; if the device has failed, the job
+   fails by it. */
 static enum gw_status add_result(struct gw_worker *worker)
 {
     struct gw_model_result result;

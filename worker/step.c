@@ -9,7 +9,7 @@
  *
  * Waiting and sending are inside forward and backward: the model calls back
  * before it reads a layer's weights and after it has made a layer's gradient
- * (pass.c), and the rank (trainer/rank.h) does there what the job has it do. So
+ * (pass.c), and the rank (trainer/rank.h) acts there by the job's policy. So
  * computing and the network overlap, here for three layers:
  *
  *   computes   forward 1   2   3   backward 3   2   1    forward 1   2   3

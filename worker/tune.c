@@ -1,7 +1,7 @@
 /*
  * worker.autotune: before the first step, every product of the job's batches is
  * computed once while the device times its ways, with first weights and real
- * samples. What is chosen goes to the coordinator, for checkpoints.
+ * samples. The chosen ways go to the coordinator, for checkpoints.
  */
 #include "config.h"
 
@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Weights as they begin, and gradients; as far from each other, and with as
-   much alignment, as they will have in arenas. */
+/* The first weights, and gradients; as far from each other, and with as much
+   alignment, as they will have in arenas. */
 struct trial {
-    size_t bytes; /* of either */
+    size_t bytes; /* each */
     char *host, *memory;
-    float **first;              /* [keys] of the host */
-    float **weight, **gradient; /* [keys] of the device */
+    float **first;              /* [keys] in host memory */
+    float **weight, **gradient; /* [keys] on the device */
 };
 
 static size_t key_room(const struct gw_key *key)

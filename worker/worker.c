@@ -25,8 +25,8 @@ static enum gw_status open_data(struct gw_worker *worker)
     return gw_dataset_check_alike(worker->train, worker->test, worker->error);
 }
 
-/* Something was not to be had, though all was free before: perhaps because
-   another one took it meanwhile. */
+/* An allocation failed though there was room before: perhaps another process
+   has taken the memory meanwhile. */
 static enum gw_status explain(struct gw_worker *worker, enum gw_status status)
 {
     struct gw_error error;
@@ -78,7 +78,7 @@ static enum gw_status open_model(struct gw_worker *worker)
     return status;
 }
 
-/* Behind what it says already. */
+/* Appends `more` to the note. */
 static void add_note(char note[GW_ERROR_TEXT_BYTES], const char *more)
 {
     size_t used = strlen(note);
@@ -87,8 +87,8 @@ static void add_note(char note[GW_ERROR_TEXT_BYTES], const char *more)
                  used ? "; " : "", more);
 }
 
-/* Parts of files that are not read as they are, to the job; what looks wrong,
-   to the log. One of the workers says it, all read the same. */
+/* Writes conversions of the files to the job's note, and warns of doubtful data
+   in the log. One of the workers does, all read the same. */
 static void tell_data(const struct gw_worker *worker,
                       char note[GW_ERROR_TEXT_BYTES])
 {
@@ -111,7 +111,7 @@ static void tell_data(const struct gw_worker *worker,
     add_note(note, outputs);
 }
 
-/* Another handle of the device: sums of others' gradients go on beside the
+/* Opens another handle of the device: it sums others' gradients during the
    training. */
 static enum gw_status
 open_another(void *owner, struct gw_device **device_p, struct gw_error *error)
@@ -136,7 +136,7 @@ static enum gw_status declare(struct gw_worker *worker)
         .tuned = worker->tuned,
         .note = note,
     };
-    if (!worker->hollow) /* no sample of it is looked at */
+    if (!worker->hollow) /* its samples are not read */
         gw_dataset_digest(worker->train, declaration.data_digest);
     enum gw_status status = gw_rank_declare(worker->rank, &declaration);
     return gw_rank_fail(worker->rank, explain(worker, status));
@@ -165,8 +165,9 @@ static enum gw_status open_all(struct gw_worker *worker)
     return gw_rank_fail(worker->rank, explain(worker, status));
 }
 
-/* A device's threads are not to stay where this one is bound to when it has
-   met the others, data is. */
+/* The worker may be bound to a place when it has met the others: the device is
+   opened before that, since its threads are not to stay there, and data after
+   that, since it is. */
 static enum gw_status set_up(struct gw_worker *worker)
 {
     enum gw_status status =

@@ -1,11 +1,11 @@
 /*
- * Inside a worker: what its files share.
+ * Inside a worker: the state that its files share.
  *
  *   worker.c  sets it up: device, data, model
- *   device.c  the device, and whether it has memory for the model
+ *   device.c  the device, and its memory for the model
  *   step.c    the loop
- *   pass.c    batches through the model, and the rank's tensors as it needs
- * them tune.c    worker.autotune
+ *   pass.c    batches through the model, with the rank's tensors
+ *   tune.c    worker.autotune
  */
 #ifndef GW_WORKER_WORKER_STATE_H
 #define GW_WORKER_WORKER_STATE_H
@@ -26,12 +26,12 @@ struct gw_worker {
 
     const struct gw_backend_ops *backend;
     struct gw_device *device;
-    char description[128];      /* of the device, */
-    char tuned[GW_TUNED_BYTES]; /* and which ways its products take; "": the
-                                   usual ones */
-    uint64_t device_bytes; /* of the device's memory, taken before the arenas */
+    char description[128];      /* the device's, */
+    char tuned[GW_TUNED_BYTES]; /* and the ways its products take; "": the usual
+                                   ones */
+    uint64_t device_bytes;      /* device memory, taken before the arenas */
 
-    struct gw_dataset *train, *test; /* test: NULL where there is none */
+    struct gw_dataset *train, *test; /* test: NULL if there is none */
     const struct gw_plan *plan;
     size_t batch_max; /* samples at a time, of training and of the test set */
     struct gw_model *model;
@@ -41,7 +41,7 @@ struct gw_worker {
 
     /* the step that is going on */
     struct gw_rank_step step;
-    uint64_t batches, batch; /* how many, and which is next */
+    uint64_t batches, batch; /* how many, and the next one */
     struct gw_rank_sum sum;
 };
 
@@ -53,14 +53,14 @@ enum gw_status gw_worker_open_device(struct gw_worker *worker,
 /* The worker's own one, with its line in the log. */
 enum gw_status gw_worker_find_device(struct gw_worker *worker);
 void gw_worker_close_device(struct gw_worker *worker);
-/* Before anything is taken of it, and after that with what is: GW_ENOMEM where
-   the device has no memory for this worker. */
+/* GW_ENOMEM if the device has no memory for this worker. Memory that this
+   worker has taken of it so far counts as free. */
 enum gw_status gw_worker_check_room(const struct gw_worker *worker,
                                     struct gw_error *error);
 
-/* pass.c: the batches of a step begin; whether there is a next one; one batch
-   through the model: queued on the device, with reading ahead meanwhile, and
-   its result added to the sum. */
+/* pass.c: begins the batches of a step; non-zero if there is a next one; one
+   batch through the model: queued on the device, with reading ahead meanwhile,
+   and its result added to the sum. */
 void gw_worker_begin_batches(struct gw_worker *worker);
 int gw_worker_has_batch(const struct gw_worker *worker);
 enum gw_status gw_worker_train_batch(struct gw_worker *worker);

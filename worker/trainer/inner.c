@@ -14,7 +14,7 @@
 /* "exp_avg." and a key. */
 #define NAME_MAX_BYTES (GW_KEY_NAME_MAX + 32)
 
-/* ---- what is in the file ---- */
+/* ---- names and places ---- */
 
 static void name_of(const struct gw_rank *rank,
                     const struct gw_inner *inner,
@@ -26,7 +26,7 @@ static void name_of(const struct gw_rank *rank,
              inner->optimizer->state_names[state], rank->key[key].name);
 }
 
-/* Where a key's part of a state is. */
+/* The place of a key's part of a state. */
 static float *place_of(const struct gw_rank *rank,
                        const struct gw_inner *inner,
                        unsigned state,
@@ -169,7 +169,7 @@ static enum gw_status read_header(struct gw_rank *rank,
     return status;
 }
 
-/* The updates that the optimizer had made; it must be this one. */
+/* Reads the updates that the optimizer had made; it must be this one. */
 static enum gw_status read_updates(const struct gw_rank *rank,
                                    const struct gw_inner *inner,
                                    const char *file,

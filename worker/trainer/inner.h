@@ -17,31 +17,31 @@ struct gw_rank;
 struct gw_inner {
     const struct gw_optimizer *optimizer;
     float *const *state; /* [optimizer->states] arenas, as the weights are */
-    uint64_t *updates;   /* that it has made */
+    uint64_t *updates;   /* the optimizer's so far */
 
-    float *snapshot; /* what is sent; taken at the first cut */
+    float *snapshot; /* the copy that is sent; taken at the first cut */
     struct gw_safetensors_header header;
     struct gw_file_part parts[2];
 };
 
 /*
- * Before the client attaches: where the job goes on from a checkpoint that has
- * it, brings the state back. Errors:
- * GW_ECORRUPT, GW_EMISMATCH, GW_ENOMEM with the line in rank->error, or the
- * client's.
+ * Before the client attaches: if the job goes on from a checkpoint that has the
+ * state, loads it. Errors: GW_ECORRUPT, GW_EMISMATCH, GW_ENOMEM with the line
+ * in rank->error, or the client's.
  */
 enum gw_status gw_inner_load(struct gw_rank *rank, struct gw_inner *inner);
 
 /*
  * Before the optimizer's first update in a clock, and before waits that may be
- * for a checkpoint to be complete: where one is cut there, copies the state and
- * has it sent. Waits where the one before is still on its way. Does nothing for
- * an optimizer that keeps none. GW_ENOMEM, which has failed the client, or the
+ * for a checkpoint to be complete: if one is cut there, copies the state and
+ * sends it. Waits if the one before is still on its way. Does nothing for an
+ * optimizer without state. GW_ENOMEM, which has failed the client, or the
  * client's errors.
  */
 enum gw_status gw_inner_cut(struct gw_rank *rank, struct gw_inner *inner);
 
-/* When nothing is sent any more (gw_client_saved, or the client is closed). */
+/* Called when nothing is sent any more (gw_client_saved, or the client is
+   closed). */
 void gw_inner_close(struct gw_inner *inner);
 
 #endif

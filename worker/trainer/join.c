@@ -10,7 +10,7 @@
 #include "transport/member/ask.h"
 #include "transport/member/place.h"
 
-/* To tell why this member does not come. */
+/* The time to tell why this member does not come. */
 #define DECLINE_US 1000000
 
 static enum gw_status set_own(const struct gw_join_options *options,

@@ -1,7 +1,7 @@
 /*
- * From the address of a coordinator to all that a rank needs to join: the job,
- * with this host's settings over it, and ways to the other members. Servers ask
- * for their job here, too.
+ * Joins a job by the address of its coordinator: asks for the job, puts this
+ * host's settings over it, and chooses the routes to the other members. Servers
+ * ask for their job here, too.
  */
 #ifndef GW_WORKER_JOIN_H
 #define GW_WORKER_JOIN_H
@@ -24,17 +24,17 @@ struct gw_join_options {
     const char *coordinator; /* HOST:PORT, or unix:PATH */
     const char *const *set;  /* [sets] "key=value": settings of this host, */
     size_t sets;             /* keys that may differ per host */
-    const struct gw_secret *secret; /* of the job; NULL: it has none */
+    const struct gw_secret *secret; /* the job's; NULL: it has none */
     uint64_t wait_us;               /* for the coordinator to be there */
     uint32_t rank;                  /* wanted; GW_RANK_NONE: any */
     struct gw_log *log;             /* NULL: none */
 };
 
 /*
- * Asks the coordinator for the job. Blocks until it is there. *heard_p becomes
- * non-zero when it has answered: it may then wait for this member, which
- * declines if it cannot come. Errors of gw_ask and gw_config_check; GW_EUSAGE:
- * this host has no such interface.
+ * Asks the coordinator for the job. Blocks until the coordinator is there.
+ * *heard_p becomes non-zero when it has answered: it may then wait for this
+ * member, which declines if it cannot come. Errors of gw_ask and
+ * gw_config_check; GW_EUSAGE: this host lacks the interface that is set.
  */
 enum gw_status gw_join_job(const struct gw_join_options *options,
                            struct gw_config *config,
@@ -42,41 +42,42 @@ enum gw_status gw_join_job(const struct gw_join_options *options,
                            struct gw_error *error);
 
 /*
- * A member that has asked for the job and has not joined cannot go on, for
- * `cannot` of `member`: tells the coordinator, which then waits no more for it.
- * Non-zero: it has heard so. Blocks for a second at most.
+ * Tells the coordinator that a member that has asked for the job does not join,
+ * for the reason in `cannot` of `member`: the coordinator then waits no more
+ * for it. Non-zero: the coordinator has heard so. Blocks for a second at most.
  */
 int gw_join_decline(const struct gw_join_options *options,
                     const struct gw_join *member);
 
-/* What a rank needs beside itself; zero before it is open. `rank` is for
+/* Everything with which a rank joins; zero before it is open. `rank` is for
    gw_rank_open; the caller may set more of it (need, opened, owner) before. */
 struct gw_joining {
     struct gw_rank_options rank;
     struct gw_routes ways;
-    char why[256]; /* the best transport is not taken; "": it is */
+    char why[256]; /* why the best transport is not taken; "": it is */
     char host[GW_HOST_NAME_MAX];
     struct gw_loop *loop;
     struct gw_metrics metrics;
-    struct gw_config own; /* of gw_join */
+    struct gw_config own; /* gw_join's */
 };
 
 /*
- * Chooses transports and opens a loop. `config` is of gw_join_job and outlives
- * the rank. GW_EUSAGE: the job has transports that processes cannot use, or
- * links would leave this host without leave; errors of gw_loop_open_uv.
+ * Chooses transports and opens a loop. `config` comes from gw_join_job and
+ * outlives the rank. GW_EUSAGE: the job has transports that processes cannot
+ * use, or links would leave this host without permission; errors of
+ * gw_loop_open_uv.
  */
 enum gw_status gw_joining_open(const struct gw_join_options *options,
                                const struct gw_config *config,
                                struct gw_joining *joining,
                                struct gw_error *error);
 
-/* After the rank is closed. Allowed where nothing is open. */
+/* Called after the rank is closed. Allowed if nothing is open. */
 void gw_joining_close(struct gw_joining *joining);
 
-/* All of the above: asks for the job, and joins. *rank_p is NULL where that
-   fails; gw_joining_close in any case. Errors of gw_join_job, gw_joining_open,
-   gw_rank_open. */
+/* All of the above: asks for the job, and joins. *rank_p is NULL on failure;
+   the caller calls gw_joining_close in any case. Errors of gw_join_job,
+   gw_joining_open, gw_rank_open. */
 enum gw_status gw_join(const struct gw_join_options *options,
                        struct gw_joining *joining,
                        struct gw_rank **rank_p,

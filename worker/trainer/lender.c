@@ -12,7 +12,8 @@ _Static_assert(GW_SIGHT_WORDS_MAX == GW_MEMORY_WORDS,
 
 struct gw_lender {
     struct gw_lender_options options;
-    struct gw_device *device; /* its own, of one thread at a time: */
+    struct gw_device
+        *device; /* the lender's handle, of one thread at a time: */
     pthread_mutex_t lock;
     uint8_t *bad; /* [GW_PARTS_MAX], the device's */
     struct gw_device_arenas arenas;
@@ -74,7 +75,8 @@ static void fetch(const struct gw_lender *lender, size_t first, size_t elems)
         (const float *)gradients->on_device + first, elems * sizeof(float));
 }
 
-/* Over the device's own part, which nobody else reads: each sums its own. */
+/* Writes the sum over the device's own part, which nobody else reads: each sums
+   its own. */
 static enum gw_status sum(void *owner,
                           const struct gw_device_sum *what,
                           uint8_t *bad,
@@ -141,7 +143,7 @@ static int show(const struct gw_lender *lender,
     return options->ops->show(options->device, arena, words->byte);
 }
 
-/* For others to read before sums are made so. */
+/* Leaves numbers for others to read before sums are made so. */
 static int leave_trial(struct gw_lender *lender)
 {
     struct gw_device_arenas *arenas = &lender->arenas;
@@ -155,7 +157,8 @@ static int leave_trial(struct gw_lender *lender)
     return 1;
 }
 
-/* To whom they are shown. */
+/* Describes the arenas, and shows them to other workers if they may see
+   them. */
 static void introduce(struct gw_lender *lender)
 {
     const struct gw_lender_options *options = &lender->options;

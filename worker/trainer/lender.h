@@ -1,11 +1,11 @@
 /*
- * Gradients and weights on a device, for others than the thread that computes
- * with them. Other workers' devices are shown where they lie, and this one sums
- * what it sees of their gradients with its own, over NVLink or whatever lies
- * between them, and puts there the weights that they copy. Devices of the
- * network are told of the gradients' pages; and what neither takes from there
- * is brought to the host. It works with a second one of the same device, so
- * that all this goes on beside the training.
+ * Lends the gradients and weights of a device to others than the thread that
+ * computes with them. Other workers' devices see them in place. This device
+ * sums the gradients that it sees of other workers with its own, over NVLink or
+ * any other link, and uploads the weights that they copy. Devices of the
+ * network get the gradients' pages; gradients that neither reads there are
+ * brought to the host. The lender has a second handle of the device, so that
+ * all this goes on during the training.
  */
 #ifndef GW_WORKER_LENDER_H
 #define GW_WORKER_LENDER_H
@@ -16,23 +16,23 @@
 
 struct gw_lender;
 
-/* On the device, and alike the client's on the host. */
+/* An arena on the device, and the client's on the host, in the same layout. */
 struct gw_lender_arena {
     void *on_device, *on_host;
 };
 
 struct gw_lender_options {
     const struct gw_backend_ops *ops;
-    struct gw_device *device; /* that has the arenas, */
-    struct gw_device *beside; /* and another one of it, the lender's in any
-                                 case */
+    struct gw_device *device; /* with the arenas, */
+    struct gw_device *beside; /* another handle, always the lender's */
     struct gw_lender_arena gradients;
-    /* as the client has them sent, and where others find them on theirs: an
-       allocation of which only the raw ones are at the beginning */
+    /* by the encoding in which the client has them sent; others find them in
+       the same layout on their devices: in one allocation, which begins with
+       the raw ones */
     struct gw_lender_arena weights[GW_ENCODINGS];
     int shows; /* other workers may see them */
-    /* For devices of the network, whose descriptor is the lender's as soon as
-       it is open; of 0 bytes: not for them. */
+    /* For devices of the network; the descriptor is the lender's as soon as it
+       is open. 0 bytes: not for them. */
     struct gw_memory pages;
 };
 
@@ -42,7 +42,7 @@ enum gw_status gw_lender_open(const struct gw_lender_options *options,
                               struct gw_error *error);
 void gw_lender_close(struct gw_lender *lender);
 
-/* For gw_client_attach; the lender's. NULL of NULL. */
+/* For gw_client_attach; the lender's. NULL for NULL. */
 const struct gw_device_arenas *gw_lender_arenas(const struct gw_lender *lender);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * Steps of a worker's own: between two exchanges it takes several, each with
- * its own optimizer.
+ * Steps of a worker's own: between two exchanges it takes several, with an
+ * optimizer of its own.
  *
  *   take | step | step | .. | step --> push     a round of H (T) steps
  *
- * local, diloco: what servers give is where all begin, the anchor; a worker
- * steps on a copy of it, and pushes the way that it has gone,
+ * local, diloco: all workers begin a round from the servers' weights, the
+ * anchor. A worker steps on a copy of it, and pushes the way that it has gone,
  *
  *   delta = anchor - weights      (times the samples of the round)
  *
@@ -14,20 +14,22 @@
  * for a gradient (DiLoCo, arXiv 2311.08105).
  *
  * diloco in parts of the model, each with rounds of its own, and with overlap:
- * a worker goes on with what it has and merges what comes some steps later
- * (Streaming DiLoCo, arXiv 2501.18512),
+ * a worker goes on with its own weights, and merges the anchor when it comes
+ * some steps later (Streaming DiLoCo, arXiv 2501.18512),
  *
  *   weights = mix weights + (1 - mix) anchor
  *
- * but where all of the model is exchanged (a meeting) it takes the anchor.
+ * but at a clock at which all of the model is exchanged (a meeting) it takes
+ * the anchor.
  *
- * downpour: as local, but each by itself: what is pushed is added to the
- * weights as they then are, and the answer is where the worker begins again
- * (Dean et al. 2012; Zhang et al. 2015, algorithm 3).
+ * downpour: as local, but each worker by itself: a server adds the push to the
+ * weights as they then are, and the worker begins again from the answer (Dean
+ * et al. 2012; Zhang et al. 2015, algorithm 3).
  *
- * easgd: each goes on from weights of its own, and pushes them as they are. The
- * answer is what is left of them when the centre has drawn at them (Zhang et
- * al. 2015, arXiv 1412.6651). It comes where the worker steps: no anchor.
+ * easgd: each worker goes on from weights of its own, and pushes them as they
+ * are. The answer is the same weights, drawn towards the centre (Zhang et al.
+ * 2015, arXiv 1412.6651). It comes into the memory in which the worker steps:
+ * no anchor.
  */
 #include "config.h"
 
@@ -48,8 +50,8 @@
 /* A part of the model that is exchanged at one time. */
 struct part {
     uint64_t version; /* the clock at which its round began */
-    uint64_t next;    /* at which the next one does */
-    uint64_t samples; /* of the round, so far */
+    uint64_t next;    /* the clock at which the next one begins */
+    uint64_t samples; /* the round's, so far */
 };
 
 struct gw_local {
@@ -57,13 +59,13 @@ struct gw_local {
     struct part *part;  /* [rounds.fragments] */
     uint32_t *fragment; /* [keys] */
     uint8_t *taken;     /* [keys] the round's weights are taken */
-    float *own;         /* that are stepped on; NULL: where they come, and */
-    float *from;        /* where they came from is here; NULL: it is not kept */
-    float *apart;       /* gradients, NULL: where pushes lie */
+    float *own;         /* weights stepped on; NULL: rank->weights, and */
+    float *from;        /* their copy on arrival; NULL: it is not kept */
+    float *apart;       /* gradients; NULL: in the place of pushes */
     const struct gw_optimizer *optimizer;
-    uint64_t updates;           /* of it */
+    uint64_t updates;           /* the optimizer's, so far */
     float *state[GW_STATE_MAX]; /* arenas, as the weights */
-    struct gw_inner inner;      /* them, in checkpoints */
+    struct gw_inner inner;      /* the states, in checkpoints */
     struct gw_clip clip;
     int counted; /* this step's samples are in */
 };
@@ -80,15 +82,16 @@ static float *in_arena(const struct gw_rank *rank, float *arena, size_t key)
     return arena + (rank->gradient[key] - rank->gradient[0]);
 }
 
-/* Which arena the model's weights are in. */
+/* Sets the arena of the model's weights. */
 static void show(struct gw_rank *rank, float *arena)
 {
     for (size_t key = 0; key < rank->keys; key++)
         rank->weight[key] = in_arena(rank, arena, key);
 }
 
-/* Where gradients are made. A push may have to be sent again until the answer
-   is there: with overlap the next steps' gradients must not lie there. */
+/* Sets the arena in which gradients are made. A push may have to be sent again
+   until the answer is there: with overlap the next steps' gradients must not
+   lie there. */
 static void make_in(struct gw_rank *rank, float *arena)
 {
     const float *first = rank->gradient[0];
@@ -125,7 +128,7 @@ static int is_due(const struct gw_rank *rank, size_t key)
             rank->clock >= part->version + local->rounds.overlap);
 }
 
-/* Waits for what came of the key's last exchange, and goes on from it. */
+/* Waits for the answer to the key's last exchange, and goes on from it. */
 static enum gw_status take(struct gw_rank *rank, size_t key)
 {
     struct gw_local *local = rank->local;
@@ -155,7 +158,8 @@ enum gw_status gw_local_need(struct gw_rank *rank, size_t first, size_t n)
     for (size_t key = first; key < first + n && status == GW_OK; key++)
         if (is_due(rank, key))
             status = take(rank, key);
-    /* all stand still, and what has been taken so far comes again after that */
+    /* all stand still: weights that have been taken so far come again after
+       that */
     if (status == GW_EAGAIN)
         memset(rank->local->taken, 0, rank->keys);
     return status;
@@ -177,7 +181,7 @@ enum gw_status gw_local_meet(struct gw_rank *rank)
     return gw_client_wait(rank->client, 0, rank->keys, rank->clock);
 }
 
-/* ---- steps, and what they have come to ---- */
+/* ---- steps, and pushes ---- */
 
 /* One step of the worker's own optimizer, on one key. */
 static void step_key(struct gw_rank *rank, size_t key, double clip)
@@ -205,7 +209,7 @@ static void step_key(struct gw_rank *rank, size_t key, double clip)
                     state);
 }
 
-/* Whether a push is the way that a worker has gone, which counts by its
+/* Non-zero if a push is the way that a worker has gone, which counts by its
    samples; easgd's are its weights. */
 static int is_way(const struct gw_rounds *rounds)
 {
@@ -228,7 +232,7 @@ struct gw_local_arenas gw_local_arenas_of(const struct gw_config *config,
     };
 }
 
-/* What is pushed, in the place where the client takes it. */
+/* Writes the push to the place from which the client takes it. */
 static void leave(struct gw_rank *rank, size_t key)
 {
     const struct gw_local *local = rank->local;
@@ -246,7 +250,7 @@ static void leave(struct gw_rank *rank, size_t key)
                     delta, NULL);
 }
 
-/* The keys [first, first + n) are of one part, whose round is over. */
+/* Pushes the keys [first, first + n) of one part at the end of its round. */
 static enum gw_status push(struct gw_rank *rank, size_t first, size_t n)
 {
     const struct part *part = part_of(rank, first);
@@ -285,8 +289,9 @@ void gw_local_made(struct gw_rank *rank, size_t first, size_t n)
         gw_clip_made(rank, &rank->local->clip, first, n);
 }
 
-/* Where the gradient is clipped, its keys wait for the last one: 0. Else those
-   that go on, by one factor: all of them where they have waited. */
+/* 0: the gradient is clipped, and its keys wait for the last one. Else *first
+   and *n are the keys that go on, by one factor: all keys if they have
+   waited. */
 static int
 gather(struct gw_rank *rank, size_t *first, size_t *n, double *factor_p)
 {
@@ -339,7 +344,7 @@ static void drop_arena(struct gw_rank *rank, float **arena)
     *arena = NULL;
 }
 
-/* Returns 0 where there is no memory. */
+/* Returns 0 if there is no memory. */
 static int keep_arena(struct gw_rank *rank, int keeps, float **arena)
 {
     if (!keeps)
@@ -369,7 +374,7 @@ static int keep_states(struct gw_rank *rank,
     return kept;
 }
 
-/* When parts of the model are exchanged; all rounds begin here. */
+/* Sets when parts of the model are exchanged; all rounds begin here. */
 static int keep_rounds(struct gw_rank *rank, const struct gw_rounds *rounds)
 {
     struct gw_local *local = rank->local;
@@ -396,7 +401,7 @@ static struct gw_rounds rounds_of(const struct gw_rank *rank,
                         rank->plan.steps, &rank->plan.course);
 }
 
-/* Whether pushes can say how much they count. */
+/* Non-zero if pushes can say how much they count. */
 static int rounds_fit(const struct gw_rank *rank,
                       const struct gw_rounds *rounds)
 {
@@ -435,7 +440,7 @@ enum gw_status gw_local_switch(struct gw_rank *rank)
 {
     uint64_t until;
     const struct gw_policy_word *word = gw_client_policy(rank->client, &until);
-    /* what is still being sent is of the policy before */
+    /* a file that is still being sent belongs to the policy before */
     enum gw_status status = gw_client_saved(rank->client);
     if (status != GW_OK)
         return status;

@@ -7,18 +7,18 @@
 #include <string.h>
 
 #define ALIGN 256
-/* What is as large shares its pages with nothing else. */
+/* Allocations in multiples of this share their pages with nothing else. */
 #define APART ((size_t)2 << 20)
 
-/* Keys whose gradients are on their way. */
+/* Keys with gradients on their way. */
 struct run {
     size_t first, n;
-    uint64_t point; /* of the device's queue, at which they have come */
+    uint64_t point; /* in the device's queue, at which they have come */
 };
 
 struct gw_mirror {
     struct gw_mirror_of of;
-    float *memory;    /* of the device; NULL: it computes in the host's */
+    float *memory;    /* the device's; NULL: it computes in host memory */
     float *gradients; /* likewise */
     uint16_t *bf16;   /* in `memory`: weights on their way */
     float **weight;   /* [keys] views of it */
@@ -26,7 +26,7 @@ struct gw_mirror {
     uint8_t *shown;   /* [keys] since the begin */
     struct run *run;  /* [keys]: of this step, [handed, fetched) are due */
     size_t handed, fetched;
-    uint64_t point; /* of the last part since the last run; 0: there is none */
+    uint64_t point; /* the last part's since the last run; 0: there is none */
 };
 
 static size_t key_bytes(const struct gw_mirror *mirror, size_t key)
@@ -60,8 +60,8 @@ size_t gw_mirror_gradients_bytes(size_t arena_bytes)
     return round_up(arena_bytes, APART);
 }
 
-/* Weights, and behind them weights as bf16; gradients apart from both. Other
-   devices may be let read all that is allocated with either. */
+/* Allocates weights, and behind them weights as bf16; gradients apart from
+   both. Other devices may be allowed to read all of either allocation. */
 static enum gw_status open_memory(struct gw_mirror *mirror,
                                   struct gw_error *error)
 {
@@ -157,7 +157,7 @@ int gw_mirror_has(const struct gw_mirror *mirror, size_t key)
     return !mirror->memory || mirror->shown[key];
 }
 
-/* Where the host has what a key has from byte `at` on, of fp32. */
+/* The host's place of a key's weights from byte `at` on, of fp32. */
 static const void *on_host(const struct gw_mirror *mirror,
                            size_t key,
                            size_t at,

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-/* What is known of steps that were given up only: they would have taken longer.
-   As if half of each had been done, so that a worker that is always late gets
-   less until it is not. */
+/* A window in which all steps were given up: they would have taken longer. It
+   counts as if half of each had been done, so that a worker that is always late
+   gets less until it is not. */
 #define GAVE_UP_PART 0.5
 
 static void begin(struct gw_pace *pace, const struct gw_pace_step *step)
@@ -62,7 +62,7 @@ int gw_pace_take(struct gw_pace *pace,
         begin(pace, step);
     uint64_t *samples = step->gave_up ? &pace->lost_samples : &pace->samples;
     uint64_t *us = step->gave_up ? &pace->lost_us : &pace->busy_us;
-    /* who had no sample in a step says nothing of its pace by it */
+    /* a step without a sample says nothing of the pace */
     if (step->samples > 0) {
         *samples += step->samples;
         *us += step->busy_us;

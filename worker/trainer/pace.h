@@ -1,13 +1,13 @@
 /*
  * A worker's pace: samples per second of its own computing, waiting left out,
- * as told to shard 0 where parts of a step go by speed.
+ * as told to shard 0 if parts of a step go by speed.
  *
  * Steps are taken together in windows of a quarter of a second on the wall, so
- * that what stops a process now and then (signals, other programs) counts as
- * much as it does on average; a pace is the median of three windows, so that
- * one that was hit by something rare does not count at all. Windows are of one
- * share each: a step that costs more than its samples has another pace with
- * another share.
+ * that pauses of the process now and then (signals, other programs) count as
+ * much as they do on average; a pace is the median of three windows, so that a
+ * window with a rare pause does not count at all. Windows are of one share
+ * each: a step that costs more than its samples has another pace with another
+ * share.
  *
  * Pure; one thread.
  */
@@ -19,11 +19,11 @@
 #define GW_PACE_WINDOWS   3
 #define GW_PACE_WINDOW_US 250000
 
-/* What a step came to. */
+/* The outcome of a step. */
 struct gw_pace_step {
     uint64_t clock;
     uint64_t began_us, ended_us; /* on the wall */
-    uint64_t busy_us;            /* of that, without waiting */
+    uint64_t busy_us;            /* the part without waiting */
     uint64_t samples;
     uint64_t share; /* equal numbers: the same share as before */
     int gave_up;    /* it was too late, and not computed to its end */
@@ -40,14 +40,14 @@ struct gw_pace {
     int open; /* a window is: */
     uint64_t clock, began_us;
     uint64_t samples, busy_us;
-    uint64_t lost_samples, lost_us; /* of steps that were given up */
+    uint64_t lost_samples, lost_us; /* in steps that were given up */
     struct gw_pace_window past[GW_PACE_WINDOWS]; /* the oldest first */
     unsigned n;
 };
 
 /*
- * Takes a step in. Returns non-zero where a pace has become known by it:
- * *pace_p is then the median, with the first step of the oldest window.
+ * Takes a step in. Returns non-zero if this makes a pace known: *pace_p is then
+ * the median, with the first step of the oldest window.
  */
 int gw_pace_take(struct gw_pace *pace,
                  const struct gw_pace_step *step,

@@ -7,7 +7,7 @@
 
 #include "proto/digest.h"
 
-/* The job, with this host's own settings over it. */
+/* Reads the job, and puts this host's own settings over it. */
 static enum gw_status read_job(struct gw_rank *rank)
 {
     gw_config_default(&rank->config);
@@ -54,15 +54,15 @@ void gw_rank_close(struct gw_rank *rank)
     if (!rank)
         return;
     const struct gw_rank_options *options = rank->options;
-    /* where the job failed, what is queued may read what others show, until the
-       client is closed */
+    /* if the job failed, queued work may read memory that others show, until
+       the client is closed */
     if (rank->device)
         rank->backend->sync(rank->device, NULL);
     if (gw_client_error(rank->client)->text[0])
         *rank->error = *gw_client_error(rank->client);
     if (options->opened)
         options->opened(options->owner, NULL);
-    /* the arenas are in use until then */
+    /* the arenas are in use until the client is closed */
     gw_client_close(rank->client);
     gw_rank_free_arenas(rank);
     free(rank);
@@ -110,7 +110,7 @@ enum gw_status gw_rank_data(struct gw_rank *rank,
 enum gw_status gw_rank_finish(struct gw_rank *rank)
 {
     uint8_t digest[GW_DIGEST_BYTES] = {0};
-    /* others' devices are let go, and ours by them */
+    /* gw_client_finish lets go of others' devices, and they of ours */
     enum gw_status status =
         gw_rank_fail(rank, rank->backend->sync(rank->device, rank->error));
     if (status != GW_OK)

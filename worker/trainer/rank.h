@@ -1,23 +1,23 @@
 /*
- * One rank of a job, whoever computes: the protocol between a trainer and the
- * job's servers, as steps and tensors.
+ * One rank of a job, for any trainer: its protocol with the job's servers, in
+ * steps and tensors.
  *
  *   open > data > declare > [first weights] > start >
  *       { begin > { need .. ready } .. > end } .. > finish
  *   > close
  *
- * begin says which step comes, and which samples of it are this rank's. Before
- * a tensor is read it is needed, and when its gradient is made it is ready.
- * Which policy holds, and whether others wait, is decided behind these calls:
- * the trainer does the same under each.
+ * begin gives the next step, and this rank's samples of it. The trainer calls
+ * need before it reads a tensor, and ready when the tensor's gradient is made.
+ * The policy, and waits for other ranks, are behind these calls: the trainer
+ * does the same under every policy.
  *
  * Threads: one caller. Calls that wait drive the client's loop themselves (see
  * worker/client/client.h). Everything that the options and the declaration
  * point to outlives the rank.
  *
  * Status: GW_OK; GW_EAGAIN from need, ready or hand_over: the step is given up,
- * and end says so; any other: the line is in the error that open was given, and
- * finish or close is next.
+ * and the trainer passes the status to end; any other: the line is in the error
+ * given to open, and finish or close is next.
  */
 #ifndef GW_WORKER_RANK_H
 #define GW_WORKER_RANK_H
@@ -37,9 +37,9 @@ struct gw_rank;
 
 struct gw_rank_options {
     struct gw_client_options client;
-    /* settings of this host, over those of the job; NULL: none */
+    /* this host's settings, which override the job's; NULL: none */
     const struct gw_config *local;
-    /* told when the client is there, for stopping it from a signal, and with
+    /* called when the client is open, so that a signal can stop it, and with
        NULL before it is closed; may be NULL */
     void (*opened)(void *owner, struct gw_client *client);
     void *owner;
@@ -55,7 +55,7 @@ enum gw_status gw_rank_open(const struct gw_rank_options *options,
                             struct gw_error *error);
 
 /* Tells the coordinator good-bye, if it is still there, and frees all arenas.
-   *error keeps the client's line where that is why the job ended. NULL is
+   *error gets the client's line if that is why the job ended. NULL is
    allowed. */
 void gw_rank_close(struct gw_rank *rank);
 
@@ -63,25 +63,25 @@ void gw_rank_close(struct gw_rank *rank);
 const struct gw_config *gw_rank_config(const struct gw_rank *rank);
 uint32_t gw_rank_number(const struct gw_rank *rank);
 
-/* What `tuned` of the declaration was in the checkpoint from which the job goes
-   on; "": nothing, or it does not go on. */
+/* `tuned` of the declaration when the checkpoint was made from which the job
+   goes on; "": nothing was tuned, or the job begins. */
 const char *gw_rank_tuned(const struct gw_rank *rank);
 
-/* Waits for all members, before any of them declares: which of them are on this
-   host. Need not be called. */
+/* Waits until all members have joined, before any of them declares, and gives
+   the members of this host. Optional. */
 enum gw_status gw_rank_meet(struct gw_rank *rank, struct gw_mates *mates_p);
 
 /*
- * A failure of the trainer's own, with its line in the error that open was
- * given: the coordinator ends the job by it, unless it is over already. Returns
- * `status`; nothing happens where that is GW_OK.
+ * Reports a failure of the trainer; its line is in the error given to open. The
+ * coordinator ends the job with it, unless the job is over already. Returns
+ * `status`; does nothing with GW_OK.
  */
 enum gw_status gw_rank_fail(struct gw_rank *rank, enum gw_status status);
 
 /*
- * How many samples the training set has, >= 1, and the test set, 0: there is
- * none. Samples of steps are divided by that: *plan_p until the rank is closed;
- * plan_p may be NULL. Errors of gw_plan_make, for gw_rank_fail.
+ * Takes the sizes of the training set, >= 1, and of the test set, 0: there is
+ * none, and plans the samples of steps: *plan_p, valid until the rank is
+ * closed; plan_p may be NULL. Errors of gw_plan_make, for gw_rank_fail.
  */
 enum gw_status gw_rank_data(struct gw_rank *rank,
                             uint64_t samples,
@@ -91,21 +91,21 @@ enum gw_status gw_rank_data(struct gw_rank *rank,
 struct gw_rank_declaration {
     const struct gw_key *key; /* [keys] GW_DTYPE_F32; in forward order */
     size_t keys;
-    /* [keys] where the trainer has each tensor; NULL: all are in the rank's
+    /* [keys] the trainer's memory of each tensor; NULL: all are in the rank's
        arenas, as gw_rank_weights and gw_rank_gradients have them */
     const struct gw_rank_tensor *tensor;
-    /* what computes; NULL: the trainer, in host memory */
+    /* the backend that computes; NULL: the trainer does, in host memory */
     const struct gw_backend_ops *backend;
     struct gw_device *device;
     /* opens another handle of that device, on which others' gradients are
-       summed beside the training; may be NULL */
+       summed during the training; may be NULL */
     enum gw_status (*another)(void *owner,
                               struct gw_device **device_p,
                               struct gw_error *error);
     void *owner;
-    uint64_t flop;     /* of forward and backward of one sample; 0: unknown */
-    const char *words; /* what computes, for people, */
-    const char *tuned; /* which ways its products take; "": no others, */
+    uint64_t flop;     /* forward and backward of one sample; 0: unknown */
+    const char *words; /* the device, for people, */
+    const char *tuned; /* the ways its products take; "": no others, */
     const char *note;  /* and how data was read; "": as it is */
     uint8_t data_digest[GW_DIGEST_BYTES]; /* equal on all ranks */
 };
@@ -123,15 +123,16 @@ enum gw_status gw_rank_declare(struct gw_rank *rank,
 float *const *gw_rank_weights(const struct gw_rank *rank);
 float *const *gw_rank_gradients(const struct gw_rank *rank);
 
-/* The same as the device of the declaration has them. */
+/* The same in the memory of the declaration's device. */
 const float *const *gw_rank_device_weights(const struct gw_rank *rank);
 float *const *gw_rank_device_gradients(const struct gw_rank *rank);
 
-/* Whether this rank's weights are the first ones of the job: they are written
-   (to the tensors, or to gw_rank_weights) between declare and start. */
+/* Non-zero if this rank makes the first weights of the job: it writes them (to
+   the tensors, or to gw_rank_weights) between declare and start. */
 int gw_rank_makes_weights(const struct gw_rank *rank);
 
-/* Connects to the servers, with what a checkpoint has of this rank. */
+/* Loads this rank's part of the checkpoint, if it has one, and connects to the
+   servers. */
 enum gw_status gw_rank_start(struct gw_rank *rank);
 
 enum gw_rank_task {
@@ -142,28 +143,27 @@ enum gw_rank_task {
 
 struct gw_rank_step {
     enum gw_rank_task task;
-    uint64_t number; /* of the step, from 0 */
+    uint64_t number; /* the step's, from 0 */
     uint32_t epoch;
     /* Places of this rank's samples in the epoch's permutation, or in the test
        set; n may be 0, and then nothing is to be computed. */
     struct gw_plan_run run;
-    uint64_t offset; /* of run.first in the samples of all ranks */
+    uint64_t offset; /* the place of run.first in the samples of all ranks */
 };
 
 /*
- * What comes next. Waits for other members where the policy has them wait; the
+ * The next step. Waits for other members if the policy makes ranks wait; the
  * weights of *step_p are not there yet.
  */
 enum gw_status gw_rank_begin(struct gw_rank *rank, struct gw_rank_step *step_p);
 
-/* The step after this one, where it is known already: for reading data ahead.
-   0: it is not. */
+/* The step after this one, to read its data ahead. 0: it is not known yet. */
 int gw_rank_ahead(const struct gw_rank *rank, struct gw_rank_step *step_p);
 
 /*
- * Waits until the weights of keys [first, first + n) are those of the step;
- * where the trainer has tensors of its own they are copied there. Costs little
- * when they are there.
+ * Waits until keys [first, first + n) have the weights of the step, and copies
+ * them to the trainer's own tensors, if it has any. Costs little when they are
+ * there.
  */
 enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n);
 
@@ -172,17 +172,17 @@ enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n);
 double gw_rank_loss_scale(const struct gw_rank *rank);
 
 /*
- * The gradients of keys [first, first + n) are made, sums over the samples, or
- * the device is told to make them. They are not changed before the next version
- * of these keys is there. Each key once in a step, in any order.
+ * The gradients of keys [first, first + n), sums over the samples, are made, or
+ * queued on the device. They do not change before the next version of these
+ * keys is there. Each key once in a step, in any order.
  */
 enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n);
 
-/* Passes on what has come from the device by now; with `wait`, all of it. Does
-   nothing where gradients are made in host memory. */
+/* Pushes the gradients that have come from the device by now; with `wait`, all
+   of them. Does nothing if gradients are made in host memory. */
 enum gw_status gw_rank_hand_over(struct gw_rank *rank, int wait);
 
-/* So much of the step's arithmetic is queued; in simulation its time passes. */
+/* `flop` of the step's arithmetic is queued; in simulation its time passes. */
 void gw_rank_computed(struct gw_rank *rank, uint64_t flop);
 
 /* Sums over the samples of a step. */
@@ -192,17 +192,17 @@ struct gw_rank_sum {
 };
 
 /*
- * The step is over. `status`: what the trainer met in it, GW_OK or that of the
- * call which failed. Returns GW_OK where gw_rank_begin is next.
+ * Ends the step. `status`: GW_OK, or the status of the call that failed in it.
+ * Returns GW_OK if gw_rank_begin is next.
  */
 enum gw_status gw_rank_end(struct gw_rank *rank,
                            enum gw_status status,
                            const struct gw_rank_sum *sum);
 
 /*
- * After GW_RANK_END: says good-bye with the digest of the weights, and waits
- * for the end of the job, whose status it returns. Nothing that the device was
- * told to do reads other ranks' memory any more.
+ * After GW_RANK_END: says good-bye with the digest of the weights, waits for
+ * the end of the job, and returns the job's status. No work that was queued on
+ * the device reads other ranks' memory any more.
  */
 enum gw_status gw_rank_finish(struct gw_rank *rank);
 

@@ -1,7 +1,7 @@
 /*
- * From the declaration to the first step: what the coordinator is told, arenas
- * where servers and others of this host reach them, and what others may take of
- * the device.
+ * From the declaration to the first step: the declaration to the coordinator,
+ * arenas that servers and others of this host reach, and the device's memory
+ * that others may use.
  */
 #include "config.h"
 
@@ -13,7 +13,8 @@
 
 /* ---- arenas ---- */
 
-/* Whether an arena of shared memory was had: others of this host reach it. */
+/* Non-zero if it opened an arena of shared memory: others of this host reach
+   it. */
 static int
 open_shared(struct gw_rank *rank, size_t bytes, struct gw_rank_arena *arena)
 {
@@ -21,8 +22,8 @@ open_shared(struct gw_rank *rank, size_t bytes, struct gw_rank_arena *arena)
     if (gw_memory_open(GW_MEMORY_SHARED, bytes, &arena->memory) != GW_OK)
         return 0;
     arena->shared = 1;
-    gw_memory_prefault(
-        &arena->memory); /* the loop's thread is heard meanwhile */
+    /* the loop's thread is heard meanwhile */
+    gw_memory_prefault(&arena->memory);
     arena->pinned = rank->backend->pin(rank->device, arena->memory.base, bytes,
                                        &error) == GW_OK;
     if (!arena->pinned)
@@ -135,8 +136,8 @@ void gw_rank_free_arenas(struct gw_rank *rank)
 
 /* ---- a device's memory, for others ---- */
 
-/* What devices of the network may read of its gradients; the descriptor is the
-   caller's. */
+/* The gradients' pages that devices of the network may read; the caller closes
+   the descriptor. */
 static struct gw_memory pages_for_network(struct gw_rank *rank)
 {
     char why[GW_ERROR_TEXT_BYTES] = "worker.gpudirect is off";
@@ -159,7 +160,8 @@ static struct gw_memory pages_for_network(struct gw_rank *rank)
     return (struct gw_memory){.fd = -1};
 }
 
-/* Whether other workers may see what its device has, as they see its memory. */
+/* Non-zero if other workers may see the device's memory, as they see the
+   worker's. */
 static int shows_device(const struct gw_rank *rank)
 {
     if (!gw_client_has_neighbours(rank->client))
@@ -183,7 +185,7 @@ static enum gw_status make_lender(struct gw_rank *rank,
                            : status;
 }
 
-/* The device's gradients and weights are for others than this rank, too. */
+/* Lends the device's gradients and weights to others than this rank. */
 static void open_lender(struct gw_rank *rank,
                         const struct gw_rank_declaration *declaration)
 {
@@ -221,7 +223,7 @@ static void open_lender(struct gw_rank *rank,
 
 /* ---- declare, start ---- */
 
-/* The functions of the cpu's table that are about memory take no device. */
+/* The memory functions of the cpu's table take no device. */
 static enum gw_status
 find_backend(struct gw_rank *rank,
              const struct gw_rank_declaration *declaration)
@@ -296,7 +298,8 @@ int gw_rank_makes_weights(const struct gw_rank *rank)
     return rank->number == 0 && gw_client_needs_seed(rank->client);
 }
 
-/* The first weights, where the trainer has made them in its own tensors. */
+/* Takes the first weights from the trainer's own tensors, if it has made them
+   there. */
 static void take_first_weights(struct gw_rank *rank)
 {
     for (size_t i = 0; rank->tensor && i < rank->keys; i++)

@@ -13,8 +13,8 @@ static uint64_t dues_of(const struct gw_rank *rank)
 }
 
 /*
- * A job may have been stopped where its weights were to be scored, just before
- * they were; and it may have been scored more often than it is from here on.
+ * A job may have been stopped just before an evaluation that was due; and its
+ * weights may have been scored more often than they are from here on.
  */
 void gw_rank_begin_dues(struct gw_rank *rank)
 {
@@ -42,7 +42,8 @@ int gw_rank_is_due(const struct gw_rank *rank)
     if (rank->test_samples == 0 || rank->clock == rank->scored_clock ||
         gw_client_is_each(rank->client) || !gw_local_is_together(rank))
         return 0;
-    /* where steps are exchanged together, at the next time when they are */
+    /* if ranks step alone, at the next clock at which all have the same
+       weights */
     return dues_of(rank) > rank->dues_done;
 }
 

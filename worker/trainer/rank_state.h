@@ -1,5 +1,5 @@
 /*
- * Inside a rank: what its files share.
+ * Inside a rank: the state that its files share.
  *
  *   rank.c          joining, the job, failures, the end of it all
  *   rank_declare.c  tensors, arenas, the device, from declare to start
@@ -8,8 +8,8 @@
  *   rank_score.c    when the test set is scored, and how
  *   report.c        steps that the coordinator is told of
  *   local.c         policies under which a rank takes steps of its own
- *   inner.c         what those keep in checkpoints
- *   clip.c          and the limit of their gradients
+ *   inner.c         the state of their optimizers in checkpoints
+ *   clip.c          the limit of their gradients
  */
 #ifndef GW_WORKER_RANK_STATE_H
 #define GW_WORKER_RANK_STATE_H
@@ -23,11 +23,11 @@
 /* A number of each weight, in the order of the keys, in host memory. */
 struct gw_rank_arena {
     struct gw_memory memory;
-    int shared; /* the memory is ours, and not of the device's alloc_host, */
-    int pinned; /* and the device knows of it */
+    int shared; /* the memory is ours, not from the device's alloc_host, */
+    int pinned; /* and registered with the device */
 };
 
-/* Steps that a poll may come too late for. */
+/* Steps that are kept for polls that come late. */
 #define GW_TOLD_STEPS 16
 
 struct gw_told_step {
@@ -37,7 +37,7 @@ struct gw_told_step {
     int told;
 };
 
-/* Which turn is next: see rank_turn.c. */
+/* The next turn: see rank_turn.c. */
 enum gw_rank_turn {
     GW_TURN_CLOCK,
     GW_TURN_STEP,
@@ -68,30 +68,30 @@ struct gw_rank {
     uint64_t sample_flop;
 
     struct gw_rank_arena weights_arena, gradients_arena;
-    struct gw_rank_arena bf16_arena; /* of weights as they arrive, if any */
+    struct gw_rank_arena bf16_arena; /* weights as they arrive, if any */
     float *weights, *gradients;      /* their first bytes */
     float **weight, **gradient;      /* [keys] views of them */
     struct gw_mirror *mirror;        /* both, as the device has them */
-    struct gw_lender *lender; /* NULL: nobody else takes them from there */
+    struct gw_lender *lender;        /* NULL: nobody else reads them there */
 
     /* the step that is going on */
     enum gw_rank_turn turn;
     struct gw_rank_step step;
     uint64_t clock;
     uint32_t samples;
-    uint64_t flop;      /* that it takes, */
-    uint64_t flop_done; /* and those so far */
+    uint64_t flop;      /* the step's, */
+    uint64_t flop_done; /* and done so far */
     uint64_t began_us,
-        busy_us; /* when it began, on the wall and of computing */
+        busy_us; /* the step's begin, on the wall and in computing time */
     int whole;   /* all weights are there: the set is scored */
-    uint64_t uncounted_samples; /* of the last step, which may be late */
+    uint64_t uncounted_samples; /* the last step's, which may be late */
 
-    uint64_t scored_clock; /* of the last evaluation */
-    uint64_t dues_done;    /* evaluations of those that the plan has */
-    int was_each;          /* of the policy: each push makes a version */
+    uint64_t scored_clock; /* the last evaluation's */
+    uint64_t dues_done;    /* evaluations of the plan, made or skipped */
+    int was_each;          /* the policy's: each push makes a version */
 
-    struct gw_pace pace;    /* where parts of a step go by speed */
-    struct gw_local *local; /* NULL where every step is pushed */
+    struct gw_pace pace;    /* if parts of a step go by speed */
+    struct gw_local *local; /* NULL if every step is pushed */
 
     struct gw_cadence cadence;                 /* log.every */
     struct gw_told_step recent[GW_TOLD_STEPS]; /* at clock + 1; each push: the
@@ -103,22 +103,22 @@ struct gw_rank {
 /* rank_declare.c: after the client is closed. */
 void gw_rank_free_arenas(struct gw_rank *rank);
 
-/* rank_step.c: the same two for a step to train. begin sets the part of
+/* rank_step.c: begin and end of a step to train. begin sets the part of
    rank->step that is known before; a step that others have gone on without is
    over, too. */
 enum gw_status gw_rank_begin_step(struct gw_rank *rank);
 enum gw_status gw_rank_end_step(struct gw_rank *rank,
                                 enum gw_status status,
                                 const struct gw_rank_sum *sum);
-/* Weights will be others from here on. */
+/* Weights change from here on. */
 enum gw_status gw_rank_begin_weights(struct gw_rank *rank);
-/* Whether samples of the last step, of `clock`, count; and whatever it came to,
-   they are forgotten. */
+/* Counts the samples of the last step, at `clock`, if its pushes count; forgets
+   them in any case. */
 void gw_rank_count_samples(struct gw_rank *rank, uint64_t clock);
 
-/* rank_score.c: evaluations that the plan has: of those some are made when the
-   job begins or goes on, or are not made any more; one is due before this
-   clock, or is being made there. begin and end of any evaluation. */
+/* rank_score.c: the evaluations of the plan: some are made already when the job
+   begins or goes on; some are not made any more; one is due before this clock,
+   or is made there. begin and end of any evaluation. */
 void gw_rank_begin_dues(struct gw_rank *rank);
 void gw_rank_skip_dues(struct gw_rank *rank);
 int gw_rank_is_due(const struct gw_rank *rank);
@@ -128,8 +128,8 @@ enum gw_status gw_rank_end_score(struct gw_rank *rank,
                                  enum gw_status status,
                                  const struct gw_rank_sum *sum);
 
-/* report.c: after each step that counts, or may. Forgotten is what was not
-   told, where another policy takes over. */
+/* report.c: after each step that counts, or may. Steps that were not reported
+   are forgotten when another policy takes over. */
 void gw_rank_report(struct gw_rank *rank,
                     const struct gw_rank_sum *sum,
                     uint64_t samples);

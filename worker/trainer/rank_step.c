@@ -37,7 +37,7 @@ await_weights(struct gw_rank *rank, size_t first, size_t n)
     return gw_client_wait(rank->client, first, n, rank->clock);
 }
 
-/* To the device, from wherever they are. */
+/* Copies weights to the device, from all the places that they are in. */
 static void take_to_device(struct gw_rank *rank, size_t key)
 {
     enum gw_encoding as = gw_client_weights_as(rank->client);
@@ -116,7 +116,8 @@ static void take_from_tensor(const struct gw_rank *rank, size_t key)
                        tensor->gradients, rank->gradient[key]);
 }
 
-/* To the host goes what is read there, and the rest stays on the device. */
+/* Copies to the host the gradients that are read there; the rest stays on the
+   device. */
 static void take_from_device(struct gw_rank *rank, size_t key)
 {
     for (struct gw_client_part part = {0};
@@ -204,7 +205,8 @@ static enum gw_status sit_out(struct gw_rank *rank)
                           rank->clock + 1, 0);
 }
 
-/* With backup workers it may be known later only whether they count. */
+/* Counts the samples if they count, which may be known only later with backup
+   workers. */
 static void count_samples(struct gw_rank *rank, uint64_t clock)
 {
     if (!gw_client_counts(rank->client, clock))
@@ -220,7 +222,7 @@ void gw_rank_count_samples(struct gw_rank *rank, uint64_t clock)
     rank->uncounted_samples = 0;
 }
 
-/* How fast this rank is, for those who divide the steps to come. */
+/* Tells shard 0 the pace of this rank: coming steps are divided by it. */
 static void note_pace(struct gw_rank *rank, uint64_t busy, int gave_up)
 {
     struct gw_pace_window pace;

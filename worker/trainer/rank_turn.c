@@ -1,9 +1,9 @@
 /*
- * From one step to the next. A turn is what the rank does before it can say to
- * the trainer what comes; begin takes turns until it can.
+ * From one step to the next. A turn is a piece of the rank's work before it can
+ * give the trainer the next task; begin takes turns until it can.
  *
  *   clock    to the next clock, under the policy that holds there;
- *            scores, where the plan has that before the step
+ *            scores, if the plan has that before the step
  *   step     the step itself; the next turn is the next clock
  *   meet     ranks that go through clocks of their own stand still: another
  *            policy is taken up, or all score the same weights, and go on
@@ -22,14 +22,14 @@
 static enum gw_status change_policy(struct gw_rank *rank)
 {
     gw_rank_forget_steps(rank);
-    /* what was due under single pushes has been scored */
+    /* evaluations that were due under single pushes have been made */
     if (rank->was_each)
         gw_rank_skip_dues(rank);
     rank->was_each = gw_client_is_each(rank->client);
     return gw_local_switch(rank);
 }
 
-/* The policy that holds by now. */
+/* Takes up the policy that holds by now. */
 static enum gw_status take_policy(struct gw_rank *rank)
 {
     return gw_client_switch(rank->client, &rank->clock) ? change_policy(rank)
@@ -38,8 +38,8 @@ static enum gw_status take_policy(struct gw_rank *rank)
 
 /* ---- turns; *comes_p: the trainer's is next ---- */
 
-/* To the next clock, which may be further on where others did not wait, and is
-   another one where clocks are numbered anew. */
+/* Goes to the next clock, which may be further on if others did not wait, and
+   is another one if clocks are renumbered. */
 static enum gw_status next_clock(struct gw_rank *rank)
 {
     uint64_t last = rank->clock - 1;
@@ -48,7 +48,7 @@ static enum gw_status next_clock(struct gw_rank *rank)
     if (status == GW_OK)
         status = gw_local_meet(rank);
     if (status == GW_EAGAIN && !gw_client_is_scored(rank->client))
-        status = GW_OK; /* clocks are numbered anew: what is missing is void */
+        status = GW_OK; /* clocks are renumbered: missing weights are void */
     return status == GW_OK ? take_policy(rank) : status;
 }
 
@@ -73,7 +73,7 @@ static enum gw_status turn_clock(struct gw_rank *rank, int *comes_p)
     return score(rank, comes_p);
 }
 
-/* Each push makes its own way to the end, which is decided. */
+/* With single pushes the end of the job is decided on the way. */
 static int has_steps(const struct gw_rank *rank)
 {
     return gw_client_is_each(rank->client) || rank->clock < rank->plan.steps;
@@ -93,11 +93,11 @@ static enum gw_status turn_step(struct gw_rank *rank, int *comes_p)
 }
 
 /*
- * Where ranks are at clocks of their own, an evaluation or another policy is
- * decided while they wait for weights, perhaps for those of the last layer
- * only. Nothing of the step has left by then: it is given up, and taken after
- * that. Who still waits for the last weights of pushes together meets them
- * there, and scores as they do.
+ * If ranks are at clocks of their own, an evaluation or another policy is
+ * decided while they wait for weights, perhaps for the last layer's only.
+ * Nothing of the step has left by then: it is given up, and taken after that. A
+ * rank that still waits for the last weights of pushes together meets the
+ * others there, and scores as they do.
  */
 static enum gw_status turn_meet(struct gw_rank *rank, int *comes_p)
 {
@@ -153,7 +153,7 @@ static enum gw_status (*const turns[GW_TURNS])(struct gw_rank *rank,
     [GW_TURN_END] = turn_end,     [GW_TURN_LAST] = turn_last,
 };
 
-/* The next turn, by what the last one met. */
+/* Chooses the next turn by the status of the last one. */
 static enum gw_status go_on(struct gw_rank *rank, enum gw_status status)
 {
     if (rank->turn >= GW_TURN_LAST ||

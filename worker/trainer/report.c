@@ -1,7 +1,7 @@
 /*
  * Reports of steps: the logged ones, which all ranks report, and any other that
- * the coordinator polls, so that slow steps are reported by time. Where ranks
- * are at clocks of their own, a report is of all steps since the last one.
+ * the coordinator polls, so that slow steps are reported by time. If ranks are
+ * at clocks of their own, a report is of all steps since the last one.
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@ static void tell(struct gw_rank *rank, struct gw_told_step *step)
     rank->told_us = gw_loop_now(rank->options->client.loop);
 }
 
-/* A step whose weights were scored is a logged one, as is the last. */
+/* A step with scored weights is logged, as is the last step. */
 static int is_logged(const struct gw_rank *rank)
 {
     return rank->clock % rank->cadence.steps == 0 ||
@@ -49,7 +49,7 @@ static void report_each(struct gw_rank *rank,
     *sum = (struct gw_told_step){0};
 }
 
-/* The poll may be of a step that is behind us, or of one to come. */
+/* The polled step may be behind us, or to come. */
 static void answer_poll(struct gw_rank *rank)
 {
     uint64_t polled = gw_client_polled(rank->client); /* + 1 */

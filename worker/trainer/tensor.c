@@ -32,7 +32,7 @@ static uint16_t narrow(float from)
         made = round_shift(bits - (112u << 23), 13); /* another bias */
     } else {
         unsigned shift =
-            126 - (bits >> 23); /* of 1.f, to a multiple of 2^-24 */
+            126 - (bits >> 23); /* from 1.f to a multiple of 2^-24 */
         made =
             shift > 24 ? 0 : round_shift((bits & 0x7fffff) | 0x800000, shift);
     }

@@ -1,6 +1,6 @@
 /*
- * Tensors of a trainer, wherever they lie in host memory and of whichever
- * dtype: what goes between them and the arenas of a rank, in which all is fp32.
+ * Tensors of a trainer, in host memory and of several dtypes: conversion to and
+ * from the arenas of a rank, which are fp32.
  */
 #ifndef GW_WORKER_TENSOR_H
 #define GW_WORKER_TENSOR_H
@@ -15,9 +15,9 @@ enum gw_tensor_dtype {
 };
 
 /*
- * Memory of the caller, contiguous, aligned to its dtype, as it is until the
- * rank is closed. Weights are written while the rank waits for them, gradients
- * are read when they are ready. NULL: that one is in the rank's arena.
+ * Memory of the caller, contiguous, aligned to its dtype, in its place until
+ * the rank is closed. Weights are written while the rank waits for them,
+ * gradients are read when they are ready. NULL: in the rank's arena.
  */
 struct gw_rank_tensor {
     enum gw_tensor_dtype dtype;
@@ -25,8 +25,8 @@ struct gw_rank_tensor {
     const void *gradients;
 };
 
-/* fp32 to the dtype, to nearest, ties to even; what is too large becomes
-   infinite, and NaN stays NaN. Pure, any thread. */
+/* fp32 to the dtype, to nearest, ties to even; numbers that are too large
+   become infinite, and NaN stays NaN. Pure, any thread. */
 void gw_tensor_store(enum gw_tensor_dtype dtype,
                      size_t elems,
                      const float *from,

@@ -17,7 +17,7 @@
 
 /* ---- numbers ---- */
 
-/* Whole ones of 24 bits, so that a sum of one alone is that number. */
+/* Whole numbers of 24 bits, so that a sum of one alone is that number. */
 static float number(uint64_t nonce, size_t i)
 {
     uint64_t x = nonce + i * UINT64_C(0x9e3779b97f4a7c15);
@@ -34,7 +34,7 @@ static size_t count_wrong(uint64_t nonce, const float *host)
     return wrong;
 }
 
-/* ---- of this worker ---- */
+/* ---- this worker's numbers ---- */
 
 int gw_trial_is_due(const struct gw_backend_ops *ops)
 {
@@ -77,7 +77,7 @@ void gw_trial_close(struct gw_trial *trial)
     *trial = (struct gw_trial){.ops = NULL};
 }
 
-/* ---- of another ---- */
+/* ---- another worker's numbers ---- */
 
 struct reading {
     const struct gw_backend_ops *ops;
@@ -110,7 +110,7 @@ static void close_reading(struct reading *r)
         r->ops->free(r->device, r->here);
 }
 
-/* `how` they came to where they are now. */
+/* Compares the numbers in `here`; `how` they came there is for the line. */
 static enum gw_status
 compare(const struct reading *r, const char *how, struct gw_error *error)
 {
@@ -141,7 +141,7 @@ static enum gw_status compare_sums(const struct reading *r,
                                    struct gw_error *error)
 {
     const float *const parts[] = {r->seen, NULL};
-    memset(r->host, 0, GW_TRIAL_BYTES); /* not the copies once more */
+    memset(r->host, 0, GW_TRIAL_BYTES); /* clear the copies */
     r->ops->upload(r->device, r->here, r->host, GW_TRIAL_BYTES);
     enum gw_status status = r->ops->sync(r->device, error);
     if (status != GW_OK)
@@ -167,7 +167,7 @@ static double time_copy(const struct reading *r)
     return now_us() - begun;
 }
 
-/* As it is without this way: to host memory, and from there. */
+/* The time without this way: to host memory, and from there. */
 static double time_host(const struct reading *r)
 {
     struct gw_error error;

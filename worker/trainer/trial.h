@@ -1,11 +1,10 @@
 /*
- * Whether a device may be trusted with what another worker's device has. There
- * are machines on which memory of another GPU opens and is read without an
- * error, and what is read are other bytes (PCIe behind an IOMMU or with ACS);
- * and such on which host memory is the faster way. So each leaves numbers of a
- * nonce in memory that it shows, and each reads those of all others in both
- * ways in which sums read them, and compares, before it says that it finds
- * them.
+ * The test of a device that is to read another worker's device. On some
+ * machines memory of another GPU opens and is read without an error, but the
+ * bytes are others (PCIe behind an IOMMU or with ACS); on some host memory is
+ * the faster way. So each worker leaves numbers of a nonce in memory that it
+ * shows, and each reads the numbers of all others in both ways in which sums
+ * read them, and compares, before it says that it finds them.
  */
 #ifndef GW_WORKER_TRIAL_H
 #define GW_WORKER_TRIAL_H
@@ -24,25 +23,25 @@ struct gw_trial {
     uint8_t words[GW_MEMORY_WORDS]; /* for others to see them */
 };
 
-/* Whether there is anything to try: devices with memory of their own. What lies
-   in the host's, the processors read as they read all else. */
+/* Non-zero if there is anything to try: devices with memory of their own.
+   Processors read arenas in host memory as they read all else. */
 int gw_trial_is_due(const struct gw_backend_ops *ops);
 
-/* Leaves the numbers, on that device. 0: it has no memory for them, or shows it
+/* Leaves the numbers on that device. 0: it has no memory for them, or shows it
    to nobody; nothing is open then. */
 int gw_trial_open(struct gw_trial *trial,
                   const struct gw_backend_ops *ops,
                   struct gw_device *device);
-/* When all have read them. */
+/* Called when all have read them. */
 void gw_trial_close(struct gw_trial *trial);
 
 /*
- * Reads what another worker has left, in some milliseconds on a device, and far
- * more on an emulated one: `loop`, in a turn of which it is called, sends
+ * Reads the numbers of another worker, in some milliseconds on a device, and
+ * far more on an emulated one: `loop`, in a turn of which it is called, sends
  * heartbeats between its passes. GW_EUNSUPPORTED with a line: the device does
- * not reach it, reads other numbers there, or is slower than through host
- * memory; GW_ENOMEM and GW_EIO, of the device. The group sums in another way
- * then.
+ * not reach them, reads other numbers there, or is slower than through host
+ * memory; GW_ENOMEM and GW_EIO, of the device. The group then sums in another
+ * way.
  */
 enum gw_status gw_trial_read(const struct gw_backend_ops *ops,
                              struct gw_device *device,
