@@ -74,9 +74,9 @@ seen_as(const struct gw_map *map, uint32_t number, enum gw_encoding encoding)
     return seen > own ? seen : own;
 }
 
-/* The parts of a near worker's arenas: weights in the job's encoding, or raw
-   if that is more, since a job ends with raw ones; and gradients, if the
-   worker shows them. */
+/* The parts of a near worker's arenas: raw weights, with which every job ends;
+   weights in the job's encoding as well, if that is another one; and gradients,
+   if the worker exports them. */
 static uint64_t seen_of_all(const struct gw_config *config,
                             const struct gw_policy_plan *plan,
                             uint64_t raw,

@@ -10,6 +10,8 @@
  *   decide   decisions that precede the version are made first
  *   fill     the weights of the chunk, or a copy if they may change before
  *            they have left
+ *
+ * All of it runs on the thread of the shard, like the path of a push.
  */
 #include "config.h"
 

@@ -17,7 +17,7 @@
 
 enum gw_push_verdict {
     GW_PUSH_HOLD,      /* belongs to the chunk's clock: hold it */
-    GW_PUSH_DUPLICATE, /* in already: say so, count it, change nothing */
+    GW_PUSH_DUPLICATE, /* in already: count it, change nothing */
     GW_PUSH_LATE,      /* its clock goes on, or went, without it: drop it */
     GW_PUSH_VIOLATION, /* no member following this policy sends it */
 };

@@ -42,9 +42,6 @@ static void a_slow_link_shows_the_rest(void **state)
     double at25 = exchange_s(BYTES, 25 * GBIT);
     double at100 = exchange_s(BYTES, 100 * GBIT);
     (void)state;
-    assert_near(at25, 0.159, 0.01);
-    assert_near(at100, 0.040, 0.01);
-    assert_near(exchange_s(BYTES, 400 * GBIT), 0.010, 0.01);
     assert_near(gw_estimate_step_s(COMPUTE_S, at25, 1) - COMPUTE_S, 0.076,
                 0.01);
     assert_near(gw_estimate_step_s(COMPUTE_S, at100, 1), COMPUTE_S, 0);
