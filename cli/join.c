@@ -24,37 +24,6 @@ enum gw_status gw_cli_join_take_secret(const struct gw_option *option,
     return status;
 }
 
-/* Keys of the job are set where the job is. */
-static enum gw_status check_own(const struct gw_cli_join *join,
-                                struct gw_error *error)
-{
-    struct gw_config *scratch = malloc(sizeof *scratch);
-    enum gw_status status = GW_OK;
-    if (!scratch)
-        return gw_fail(error, GW_ENOMEM, "no memory for settings");
-    gw_config_default(scratch);
-    for (size_t i = 0; i < join->own.sets && status == GW_OK; i++) {
-        const char *set = join->own.set[i];
-        char name[GW_STRING_MAX] = "";
-        status = gw_config_set(scratch, set, error);
-        if (status != GW_OK) {
-            gw_fail_in(error, "--set");
-            break;
-        }
-        size_t bytes = strcspn(set, "= \t");
-        if (bytes < sizeof name)
-            memcpy(name, set, bytes);
-        const struct gw_config_key *key = gw_config_find(name);
-        if (!key || !key->local)
-            status = gw_fail(error, GW_EUSAGE,
-                             "--set: %s: is the job's, not this host's; set it "
-                             "where the coordinator is started",
-                             name);
-    }
-    free(scratch);
-    return status;
-}
-
 enum gw_status gw_cli_join_complete(struct gw_cli_join *join,
                                     struct gw_error *error)
 {
@@ -73,7 +42,9 @@ enum gw_status gw_cli_join_complete(struct gw_cli_join *join,
                        join->command);
     if (gw_cli_address(from, join->join, 0, error) != GW_OK)
         return error->status;
-    return check_own(join, error);
+    const struct gw_join_options options = {.set = join->own.set,
+                                            .sets = join->own.sets};
+    return gw_join_check(&options, error);
 }
 
 struct gw_join_options gw_cli_join_options(const struct gw_cli_join *join,

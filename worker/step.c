@@ -49,14 +49,11 @@ static enum gw_status score(struct gw_worker *worker)
 
 enum gw_status gw_step_run(struct gw_worker *worker)
 {
-    enum gw_status status = gw_rank_begin(worker->rank, &worker->step);
-    while (status == GW_OK && worker->step.task != GW_RANK_END) {
+    while (gw_rank_begin(worker->rank, &worker->step) == GW_OK) {
         gw_worker_begin_batches(worker);
-        status =
+        enum gw_status status =
             worker->step.task == GW_RANK_TRAIN ? train(worker) : score(worker);
-        status = gw_rank_end(worker->rank, status, &worker->sum);
-        if (status == GW_OK)
-            status = gw_rank_begin(worker->rank, &worker->step);
+        gw_rank_end(worker->rank, status, &worker->sum);
     }
-    return status == GW_OK ? gw_rank_finish(worker->rank) : status;
+    return gw_rank_finish(worker->rank);
 }

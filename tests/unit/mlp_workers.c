@@ -183,13 +183,14 @@ static void computed(void *context, uint64_t flop)
     (void)flop;
 }
 
-/* What worker/step does in one clock. */
+/* One step, as worker/trainer/rank_step.c takes it. */
 static enum gw_status train(struct mlp_workers *all, uint32_t rank)
 {
     struct gw_rank *worker = &all->worker[rank];
     struct gw_feed *feed = &all->feed[rank];
     const struct gw_model_hooks hooks = {worker, need, ready, computed};
     struct mlp_batch batch;
+    gw_local_begin(worker);
     mlp_batch(rank, worker->clock, &batch);
     worker->samples = (uint32_t)batch.n;
     if (batch.n == 0) {

@@ -45,7 +45,7 @@ void mlp_workers_close(struct mlp_workers *all);
 /* Whether a worker has all weights for its next clock. */
 int mlp_workers_can_step(const struct mlp_workers *all, uint32_t rank);
 
-/* What a worker does in one clock, as worker/step would have it. Its weights
+/* One step of a worker, as worker/trainer/rank_step.c takes it. Its weights
    have to be there, or the test fails. */
 void mlp_workers_step(struct mlp_workers *all, uint32_t rank);
 

@@ -18,8 +18,8 @@ static void every_half_is_exact(void **state)
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
         uint16_t half = (uint16_t)bits, back;
         float wide;
-        gw_tensor_load(GW_TENSOR_F16, 1, &half, &wide);
-        gw_tensor_store(GW_TENSOR_F16, 1, &wide, &back);
+        gw_rank_tensor_load(GW_RANK_F16, 1, &half, &wide);
+        gw_rank_tensor_store(GW_RANK_F16, 1, &wide, &back);
         if ((bits & 0x7fff) > 0x7c00)
             assert_true(isnan(wide) && (back & 0x7fff) > 0x7c00);
         else
@@ -39,7 +39,7 @@ static void values_are_of_binary16(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         float wide;
-        gw_tensor_load(GW_TENSOR_F16, 1, &known[i].half, &wide);
+        gw_rank_tensor_load(GW_RANK_F16, 1, &known[i].half, &wide);
         assert_true(wide == known[i].is);
     }
 }
@@ -52,13 +52,13 @@ static void stores_round_to_nearest_even(void **state)
     for (uint32_t bits = 0; bits < 0x7bff; bits++) {
         uint16_t low = (uint16_t)bits, high = (uint16_t)(bits + 1), made;
         float a, b;
-        gw_tensor_load(GW_TENSOR_F16, 1, &low, &a);
-        gw_tensor_load(GW_TENSOR_F16, 1, &high, &b);
+        gw_rank_tensor_load(GW_RANK_F16, 1, &low, &a);
+        gw_rank_tensor_load(GW_RANK_F16, 1, &high, &b);
         float half = (a + b) / 2; /* exact: fp32 has 13 bits more */
         const float at[] = {nextafterf(half, a), half, nextafterf(half, b)};
         const uint16_t is[] = {low, bits & 1 ? high : low, high};
         for (size_t i = 0; i < 3; i++) {
-            gw_tensor_store(GW_TENSOR_F16, 1, &at[i], &made);
+            gw_rank_tensor_store(GW_RANK_F16, 1, &at[i], &made);
             if (made != is[i])
                 fail_msg("%a becomes %04x and not %04x", (double)at[i], made,
                          is[i]);
@@ -72,7 +72,7 @@ static void large_ones_are_infinite(void **state)
     static const uint16_t is[] = {0x7bff, 0x7c00, 0x7c00, 0xfc00};
     uint16_t made[4];
     (void)state;
-    gw_tensor_store(GW_TENSOR_F16, 4, from, made);
+    gw_rank_tensor_store(GW_RANK_F16, 4, from, made);
     assert_memory_equal(made, is, sizeof is);
 }
 
@@ -82,10 +82,10 @@ static void other_dtypes_keep_what_they_have(void **state)
     uint16_t bf16[3];
     float back[3];
     (void)state;
-    gw_tensor_store(GW_TENSOR_F32, 3, from, back);
+    gw_rank_tensor_store(GW_RANK_F32, 3, from, back);
     assert_memory_equal(back, from, sizeof from);
-    gw_tensor_store(GW_TENSOR_BF16, 3, from, bf16);
-    gw_tensor_load(GW_TENSOR_BF16, 3, bf16, back);
+    gw_rank_tensor_store(GW_RANK_BF16, 3, from, bf16);
+    gw_rank_tensor_load(GW_RANK_BF16, 3, bf16, back);
     assert_true(back[0] == 1.5f && back[1] == -0.25f);
     assert_true(fabsf(back[2] - 3e38f) < 3e38f / 256);
 }

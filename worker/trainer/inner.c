@@ -238,7 +238,7 @@ enum gw_status gw_inner_load(struct gw_rank *rank, struct gw_inner *inner)
         status = read_state(rank, inner, file, tensors);
     gw_safetensors_free(tensors);
     if (status == GW_OK)
-        gw_log_info(rank->options->client.log,
+        gw_log_info(rank->options.client.log,
                     "goes on with the state of its own %s after %" PRIu64
                     " updates",
                     inner->optimizer->name, *inner->updates);

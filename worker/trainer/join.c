@@ -3,6 +3,7 @@
 #include "worker/trainer/join.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "transport/link/loop.h"
@@ -13,6 +14,22 @@
 /* The time to tell why this member does not come. */
 #define DECLINE_US 1000000
 
+/* A key of the job is set where the coordinator is started. */
+static enum gw_status check_key(const char *set, struct gw_error *error)
+{
+    char name[GW_STRING_MAX] = "";
+    size_t bytes = strcspn(set, "= \t");
+    if (bytes < sizeof name)
+        memcpy(name, set, bytes);
+    const struct gw_config_key *key = gw_config_find(name);
+    if (key && key->local)
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "--set: %s: is the job's, not this host's; set it where the "
+                   "coordinator is started",
+                   name);
+}
+
 static enum gw_status set_own(const struct gw_join_options *options,
                               struct gw_config *config,
                               struct gw_error *error)
@@ -21,6 +38,25 @@ static enum gw_status set_own(const struct gw_join_options *options,
         if (gw_config_set(config, options->set[i], error) != GW_OK)
             return gw_fail_in(error, "--set");
     return GW_OK;
+}
+
+enum gw_status gw_join_check(const struct gw_join_options *options,
+                             struct gw_error *error)
+{
+    struct gw_config *scratch = malloc(sizeof *scratch);
+    enum gw_status status = GW_OK;
+    if (!scratch)
+        return gw_fail(error, GW_ENOMEM, "no memory for settings");
+    gw_config_default(scratch);
+    for (size_t i = 0; i < options->sets && status == GW_OK; i++) {
+        status = gw_config_set(scratch, options->set[i], error);
+        if (status != GW_OK)
+            gw_fail_in(error, "--set");
+        else
+            status = check_key(options->set[i], error);
+    }
+    free(scratch);
+    return status;
 }
 
 static enum gw_status read_job(const struct gw_join_options *options,
@@ -53,7 +89,8 @@ enum gw_status gw_join_job(const struct gw_join_options *options,
 {
     char *text;
     gw_config_default(config);
-    if (set_own(options, config, error) != GW_OK)
+    if (gw_join_check(options, error) != GW_OK ||
+        set_own(options, config, error) != GW_OK)
         return error->status;
     const struct gw_ask_options ask = {
         .coordinator = options->coordinator,
@@ -113,6 +150,8 @@ static void fill_in(const struct gw_join_options *options,
                    .log = options->log,
                    .metrics = &joining->metrics},
         .local = config,
+        .opened = options->opened,
+        .owner = options->owner,
     };
 }
 
@@ -141,16 +180,35 @@ void gw_joining_close(struct gw_joining *joining)
     joining->loop = NULL;
 }
 
-enum gw_status gw_join(const struct gw_join_options *options,
-                       struct gw_joining *joining,
-                       struct gw_rank **rank_p,
-                       struct gw_error *error)
+/* The coordinator may wait for this worker. */
+static void decline(const struct gw_join_options *options,
+                    const struct gw_error *error)
 {
-    int heard;
+    char host[GW_HOST_NAME_MAX];
+    gw_host_name(host);
+    const struct gw_join member = {.role = GW_ROLE_WORKER,
+                                   .host = host,
+                                   .machine = gw_host_machine(),
+                                   .pid = (uint32_t)getpid(),
+                                   .address = "",
+                                   .rank = options->rank,
+                                   .cannot = error->text};
+    gw_join_decline(options, &member);
+}
+
+enum gw_status gw_join_rank(const struct gw_join_options *options,
+                            struct gw_joining *joining,
+                            struct gw_rank **rank_p,
+                            struct gw_error *error)
+{
+    int heard = 0;
     *rank_p = NULL;
     enum gw_status status = gw_join_job(options, &joining->own, &heard, error);
     if (status == GW_OK)
         status = gw_joining_open(options, &joining->own, joining, error);
-    return status == GW_OK ? gw_rank_open(&joining->rank, rank_p, error)
-                           : status;
+    if (status == GW_OK)
+        return gw_rank_open(&joining->rank, rank_p, error);
+    if (heard)
+        decline(options, error);
+    return status;
 }

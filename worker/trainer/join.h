@@ -19,7 +19,7 @@
 #include "transport/link/transport.h"
 #include "worker/trainer/rank.h"
 
-/* All that it points to outlives the member. */
+/* The options, and all that they point to, outlive the member. */
 struct gw_join_options {
     const char *coordinator; /* HOST:PORT, or unix:PATH */
     const char *const *set;  /* [sets] "key=value": settings of this host, */
@@ -28,7 +28,15 @@ struct gw_join_options {
     uint64_t wait_us;               /* for the coordinator to be there */
     uint32_t rank;                  /* wanted; GW_RANK_NONE: any */
     struct gw_log *log;             /* NULL: none */
+    /* as in struct gw_rank_options; may be NULL */
+    void (*opened)(void *owner, struct gw_client *client);
+    void *owner;
 };
+
+/* All settings are of keys that may differ per host. Needs no coordinator: a
+   program calls it early; gw_join_job does so, too. GW_EUSAGE, GW_ENOMEM. */
+enum gw_status gw_join_check(const struct gw_join_options *options,
+                             struct gw_error *error);
 
 /*
  * Asks the coordinator for the job. Blocks until the coordinator is there.
@@ -49,8 +57,8 @@ enum gw_status gw_join_job(const struct gw_join_options *options,
 int gw_join_decline(const struct gw_join_options *options,
                     const struct gw_join *member);
 
-/* Everything with which a rank joins; zero before it is open. `rank` is for
-   gw_rank_open; the caller may set more of it (need, opened, owner) before. */
+/* Everything with which a rank joins; zero before it is open, and at one place
+   until it is closed. `rank` is for gw_rank_open. */
 struct gw_joining {
     struct gw_rank_options rank;
     struct gw_routes ways;
@@ -75,12 +83,12 @@ enum gw_status gw_joining_open(const struct gw_join_options *options,
 /* Called after the rank is closed. Allowed if nothing is open. */
 void gw_joining_close(struct gw_joining *joining);
 
-/* All of the above: asks for the job, and joins. *rank_p is NULL on failure;
-   the caller calls gw_joining_close in any case. Errors of gw_join_job,
-   gw_joining_open, gw_rank_open. */
-enum gw_status gw_join(const struct gw_join_options *options,
-                       struct gw_joining *joining,
-                       struct gw_rank **rank_p,
-                       struct gw_error *error);
+/* All of the above: asks for the job, and joins, or declines. *rank_p is NULL
+   on failure; the caller calls gw_joining_close in any case. Errors of
+   gw_join_job, gw_joining_open, gw_rank_open. */
+enum gw_status gw_join_rank(const struct gw_join_options *options,
+                            struct gw_joining *joining,
+                            struct gw_rank **rank_p,
+                            struct gw_error *error);
 
 #endif

@@ -101,9 +101,11 @@ static void make_in(struct gw_rank *rank, float *arena)
 
 /* ---- weights in ---- */
 
-static void begin_rounds(struct gw_rank *rank)
+void gw_local_begin(struct gw_rank *rank)
 {
     struct gw_local *local = rank->local;
+    if (!local)
+        return;
     local->counted = 0;
     local->clip.arrived = 0;
     for (uint32_t f = 0; f < local->rounds.fragments; f++) {
@@ -154,7 +156,6 @@ static enum gw_status take(struct gw_rank *rank, size_t key)
 enum gw_status gw_local_need(struct gw_rank *rank, size_t first, size_t n)
 {
     enum gw_status status = GW_OK;
-    begin_rounds(rank);
     for (size_t key = first; key < first + n && status == GW_OK; key++)
         if (is_due(rank, key))
             status = take(rank, key);

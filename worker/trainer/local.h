@@ -42,6 +42,9 @@ int gw_local_is_together(const struct gw_rank *rank);
 enum gw_status gw_local_meet(struct gw_rank *rank);
 /* The model reads the servers' weights again, no longer the rank's own. */
 void gw_local_end(struct gw_rank *rank);
+/* Before a step at the rank's clock, or before all weights of that clock are
+   needed: rounds that begin there do. Nothing if there is no such policy. */
+void gw_local_begin(struct gw_rank *rank);
 /* The hooks of a step: weights are needed; gradients are queued on the device,
    also if every step is pushed; gradients are on the host. */
 enum gw_status gw_local_need(struct gw_rank *rank, size_t first, size_t n);

@@ -1,8 +1,9 @@
-/* A rank from joining to its end; the steps between are in rank_turn.c. */
+/* A rank from joining to its end; the steps between are in rank_phase.c. */
 #include "config.h"
 
 #include "worker/trainer/rank_state.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "proto/digest.h"
@@ -13,8 +14,8 @@ static enum gw_status read_job(struct gw_rank *rank)
     gw_config_default(&rank->config);
     enum gw_status status = gw_config_parse(
         &rank->config, "job", gw_client_job(rank->client), rank->error);
-    if (status == GW_OK && rank->options->local)
-        gw_config_keep_local(&rank->config, rank->options->local);
+    if (status == GW_OK && rank->options.local)
+        gw_config_keep_local(&rank->config, rank->options.local);
     rank->number = gw_client_rank(rank->client);
     rank->ranks = (uint32_t)rank->config.cluster.workers;
     rank->hollow = rank->config.train.arithmetic == GW_ARITHMETIC_NONE;
@@ -29,7 +30,7 @@ enum gw_status gw_rank_open(const struct gw_rank_options *options,
     *rank_p = NULL;
     if (!rank)
         return gw_fail(error, GW_ENOMEM, "no memory for a worker");
-    rank->options = options;
+    rank->options = *options;
     rank->error = error;
     if (!options->client.loop->metrics)
         options->client.loop->metrics = options->client.metrics;
@@ -53,7 +54,7 @@ void gw_rank_close(struct gw_rank *rank)
 {
     if (!rank)
         return;
-    const struct gw_rank_options *options = rank->options;
+    const struct gw_rank_options *options = &rank->options;
     /* if the job failed, queued work may read memory that others show, until
        the client is closed */
     if (rank->device)
@@ -90,9 +91,29 @@ enum gw_status gw_rank_meet(struct gw_rank *rank, struct gw_mates *mates_p)
 
 enum gw_status gw_rank_fail(struct gw_rank *rank, enum gw_status status)
 {
-    if (status != GW_OK && !gw_client_is_over(rank->client))
-        gw_client_fail_with(rank->client, rank->error);
+    if (status == GW_OK || gw_client_is_over(rank->client))
+        return gw_rank_tell(rank, status);
+    if (rank->error->status != status || !rank->error->text[0])
+        gw_fail(rank->error, status, "the trainer failed without a word");
+    gw_client_fail_with(rank->client, rank->error);
     return status;
+}
+
+enum gw_status gw_rank_tell(struct gw_rank *rank, enum gw_status status)
+{
+    if (status != GW_OK && status != GW_EAGAIN && status != GW_EEND &&
+        gw_client_is_over(rank->client))
+        *rank->error = *gw_client_error(rank->client);
+    return status;
+}
+
+enum gw_status
+gw_rank_misused(struct gw_rank *rank, size_t key, const char *why)
+{
+    return gw_rank_fail(rank, gw_fail(rank->error, GW_EUSAGE,
+                                      "step %" PRIu64 ": the trainer says that "
+                                      "key %s %s",
+                                      rank->clock, rank->key[key].name, why));
 }
 
 enum gw_status gw_rank_data(struct gw_rank *rank,
@@ -107,9 +128,20 @@ enum gw_status gw_rank_data(struct gw_rank *rank,
                         gw_client_from(rank->client), &rank->plan, rank->error);
 }
 
+/* The trainer leaves a job that goes on. */
+static enum gw_status leave(struct gw_rank *rank)
+{
+    return gw_rank_fail(rank, gw_fail(rank->error, GW_EUSAGE,
+                                      "the trainer left at step %" PRIu64
+                                      ", before the end of the job",
+                                      rank->clock));
+}
+
 enum gw_status gw_rank_finish(struct gw_rank *rank)
 {
     uint8_t digest[GW_DIGEST_BYTES] = {0};
+    if (rank->over != GW_EEND)
+        return rank->over == GW_OK ? leave(rank) : rank->over;
     /* gw_client_finish lets go of others' devices, and they of ours */
     enum gw_status status =
         gw_rank_fail(rank, rank->backend->sync(rank->device, rank->error));
@@ -117,6 +149,6 @@ enum gw_status gw_rank_finish(struct gw_rank *rank)
         return status;
     if (rank->number == 0 && !rank->hollow)
         gw_digest_weights(rank->weight, rank->key, rank->keys, digest);
-    return gw_client_finish(rank->client, rank->clock, digest,
-                            gw_rank_rss_bytes());
+    return gw_rank_tell(rank, gw_client_finish(rank->client, rank->clock,
+                                               digest, gw_rank_rss_bytes()));
 }

@@ -15,9 +15,14 @@
  * worker/client/client.h). Everything that the options and the declaration
  * point to outlives the rank.
  *
- * Status: GW_OK; GW_EAGAIN from need, ready or hand_over: the step is given up,
- * and the trainer passes the status to end; any other: the line is in the error
- * given to open, and finish or close is next.
+ * Arithmetic. A gradient is the sum over the samples of the step (not the
+ * mean), times gw_rank_loss_scale. All ranks have the same samples if they take
+ * place p of epoch e for sample gw_random_permute(train.seed, e, samples, p).
+ *
+ * Status. The trainer passes the status of need, ready and hand_over to end,
+ * whatever it is: a step may be given up because others have gone on. The rank
+ * remembers a failure: begin returns it, and so does finish; its line is in the
+ * error given to open. After any other call that failed, close is next.
  */
 #ifndef GW_WORKER_RANK_H
 #define GW_WORKER_RANK_H
@@ -39,16 +44,16 @@ struct gw_rank_options {
     struct gw_client_options client;
     /* this host's settings, which override the job's; NULL: none */
     const struct gw_config *local;
-    /* called when the client is open, so that a signal can stop it, and with
-       NULL before it is closed; may be NULL */
+    /* called when the client is open, so that a signal can stop it
+       (gw_client_stop), and with NULL before it is closed; may be NULL */
     void (*opened)(void *owner, struct gw_client *client);
     void *owner;
 };
 
 /*
  * Joins the coordinator and reads the job. *error gets the line of every
- * failure, also of later calls, and is the caller's until close. Errors of
- * gw_client_open and gw_config_parse; *rank_p is NULL then.
+ * failure, also of later calls; it stays in place until the rank is closed.
+ * Errors of gw_client_open and gw_config_parse; *rank_p is NULL then.
  */
 enum gw_status gw_rank_open(const struct gw_rank_options *options,
                             struct gw_rank **rank_p,
@@ -72,16 +77,18 @@ const char *gw_rank_tuned(const struct gw_rank *rank);
 enum gw_status gw_rank_meet(struct gw_rank *rank, struct gw_mates *mates_p);
 
 /*
- * Reports a failure of the trainer; its line is in the error given to open. The
- * coordinator ends the job with it, unless the job is over already. Returns
- * `status`; does nothing with GW_OK.
+ * Reports a failure of the trainer; its line is in the error given to open, and
+ * its status is neither GW_EAGAIN nor GW_EEND. The coordinator ends the job
+ * with it, unless the job is over already. Returns `status`; does nothing with
+ * GW_OK.
  */
 enum gw_status gw_rank_fail(struct gw_rank *rank, enum gw_status status);
 
 /*
  * Takes the sizes of the training set, >= 1, and of the test set, 0: there is
  * none, and plans the samples of steps: *plan_p, valid until the rank is
- * closed; plan_p may be NULL. Errors of gw_plan_make, for gw_rank_fail.
+ * closed; plan_p may be NULL. Errors of gw_plan_make: the caller may say more
+ * in the line, and reports it by gw_rank_fail.
  */
 enum gw_status gw_rank_data(struct gw_rank *rank,
                             uint64_t samples,
@@ -91,10 +98,11 @@ enum gw_status gw_rank_data(struct gw_rank *rank,
 struct gw_rank_declaration {
     const struct gw_key *key; /* [keys] GW_DTYPE_F32; in forward order */
     size_t keys;
-    /* [keys] the trainer's memory of each tensor; NULL: all are in the rank's
-       arenas, as gw_rank_weights and gw_rank_gradients have them */
+    /* [keys] the trainer's host memory of each tensor; NULL: all are in the
+       rank's arenas, as gw_rank_weights and gw_rank_gradients have them */
     const struct gw_rank_tensor *tensor;
-    /* the backend that computes; NULL: the trainer does, in host memory */
+    /* the backend that computes, in the arenas; NULL: the trainer does, in host
+       memory. A backend with memory of its own has no tensors elsewhere. */
     const struct gw_backend_ops *backend;
     struct gw_device *device;
     /* opens another handle of that device, on which others' gradients are
@@ -104,22 +112,23 @@ struct gw_rank_declaration {
                               struct gw_error *error);
     void *owner;
     uint64_t flop;     /* forward and backward of one sample; 0: unknown */
-    const char *words; /* the device, for people, */
-    const char *tuned; /* the ways its products take; "": no others, */
-    const char *note;  /* and how data was read; "": as it is */
+    const char *words; /* describes the device, for people; may be NULL */
+    const char *tuned; /* algorithms of its products; "" or NULL: the usual */
+    const char *note;  /* how data was read, for people; may be NULL */
     uint8_t data_digest[GW_DIGEST_BYTES]; /* equal on all ranks */
 };
 
 /*
  * Declares the tensors, waits until all members agree and the servers are
- * ready, and allocates the arenas. Errors of gw_client_declare; GW_ENOMEM, for
+ * ready, and allocates the arenas. Errors of gw_client_declare; GW_ENOMEM, and
+ * GW_EUSAGE for tensors beside a device: the caller reports all by
  * gw_rank_fail.
  */
 enum gw_status gw_rank_declare(struct gw_rank *rank,
                                const struct gw_rank_declaration *declaration);
 
-/* Views of the rank's arenas in host memory, [keys]. gw_rank_begin may set them
-   to other places. */
+/* Views of the rank's arenas in host memory, [keys]. gw_rank_start and
+   gw_rank_begin may set them to other places. */
 float *const *gw_rank_weights(const struct gw_rank *rank);
 float *const *gw_rank_gradients(const struct gw_rank *rank);
 
@@ -137,8 +146,7 @@ enum gw_status gw_rank_start(struct gw_rank *rank);
 
 enum gw_rank_task {
     GW_RANK_TRAIN, /* forward and backward over the samples */
-    GW_RANK_SCORE, /* forward over this rank's part of the test set */
-    GW_RANK_END    /* there is nothing more to do: gw_rank_finish */
+    GW_RANK_SCORE  /* forward over this rank's part of the test set */
 };
 
 struct gw_rank_step {
@@ -153,17 +161,20 @@ struct gw_rank_step {
 
 /*
  * The next step. Waits for other members if the policy makes ranks wait; the
- * weights of *step_p are not there yet.
+ * weights of *step_p are not there yet. GW_EEND: the job has no further step;
+ * then, and after a failure, gw_rank_finish is next.
  */
 enum gw_status gw_rank_begin(struct gw_rank *rank, struct gw_rank_step *step_p);
 
-/* The step after this one, to read its data ahead. 0: it is not known yet. */
+/* The step to train after this one, to read its data ahead; the job may end
+   before it. 0: it is not known yet, or this one scores. */
 int gw_rank_ahead(const struct gw_rank *rank, struct gw_rank_step *step_p);
 
 /*
  * Waits until keys [first, first + n) have the weights of the step, and copies
- * them to the trainer's own tensors, if it has any. Costs little when they are
- * there.
+ * them to the trainer's own tensors, if it has any. A key that was needed
+ * before in this step costs little. A trainer may need a key after another one
+ * is ready.
  */
 enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n);
 
@@ -174,7 +185,9 @@ double gw_rank_loss_scale(const struct gw_rank *rank);
 /*
  * The gradients of keys [first, first + n), sums over the samples, are made, or
  * queued on the device. They do not change before the next version of these
- * keys is there. Each key once in a step, in any order.
+ * keys is there. In a step to train each key is ready once, in any order, after
+ * the last batch; if the rank has no samples, or scores, none is. GW_EUSAGE
+ * otherwise, which fails the job.
  */
 enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n);
 
@@ -191,18 +204,19 @@ struct gw_rank_sum {
     uint64_t correct; /* predictions */
 };
 
-/*
- * Ends the step. `status`: GW_OK, or the status of the call that failed in it.
- * Returns GW_OK if gw_rank_begin is next.
- */
-enum gw_status gw_rank_end(struct gw_rank *rank,
-                           enum gw_status status,
-                           const struct gw_rank_sum *sum);
+/* Ends the step. `status`: GW_OK, or the status of the call that failed in it,
+   which may be the regular end of the job (GW_EEND). `sum` is read with GW_OK.
+   gw_rank_begin is next. */
+void gw_rank_end(struct gw_rank *rank,
+                 enum gw_status status,
+                 const struct gw_rank_sum *sum);
 
 /*
- * After GW_RANK_END: says good-bye with the digest of the weights, waits for
- * the end of the job, and returns the job's status. No work that was queued on
- * the device reads other ranks' memory any more.
+ * After GW_EEND of gw_rank_begin the tensors have the job's last weights. Says
+ * good-bye with their digest,
+ * waits for the end of the job, and returns the job's status. No work that was
+ * queued on the device reads other ranks' memory any more. After a failure:
+ * returns it. Before either: GW_EUSAGE, and the job ends by that.
  */
 enum gw_status gw_rank_finish(struct gw_rank *rank);
 

@@ -27,7 +27,7 @@ open_shared(struct gw_rank *rank, size_t bytes, struct gw_rank_arena *arena)
     arena->pinned = rank->backend->pin(rank->device, arena->memory.base, bytes,
                                        &error) == GW_OK;
     if (!arena->pinned)
-        gw_log_warn(rank->options->client.log, "%s", error.text);
+        gw_log_warn(rank->options.client.log, "%s", error.text);
     return 1;
 }
 
@@ -66,7 +66,7 @@ static void tell_pinned(const struct gw_rank *rank)
             return;
         bytes += arenas[i]->memory.bytes;
     }
-    gw_log_info(rank->options->client.log,
+    gw_log_info(rank->options.client.log,
                 "%zu KiB of weights and gradients on the host are pinned: "
                 "copies go on beside the computation",
                 bytes >> 10);
@@ -77,7 +77,8 @@ static enum gw_status open_views(struct gw_rank *rank)
 {
     rank->weight = calloc(rank->keys, sizeof *rank->weight);
     rank->gradient = calloc(rank->keys, sizeof *rank->gradient);
-    if (!rank->weight || !rank->gradient)
+    rank->done = calloc(rank->keys, sizeof *rank->done);
+    if (!rank->weight || !rank->gradient || !rank->done)
         return GW_ENOMEM;
     for (size_t key = 0; key < rank->keys; key++) {
         uint64_t offset = gw_client_key_offset(rank->client, key);
@@ -132,6 +133,7 @@ void gw_rank_free_arenas(struct gw_rank *rank)
     close_arena(rank, &rank->bf16_arena);
     free(rank->weight);
     free(rank->gradient);
+    free(rank->done);
 }
 
 /* ---- a device's memory, for others ---- */
@@ -155,7 +157,7 @@ static struct gw_memory pages_for_network(struct gw_rank *rank)
         return memory;
     if (pages.fd >= 0)
         close(pages.fd);
-    gw_log_info(rank->options->client.log,
+    gw_log_info(rank->options.client.log,
                 "gradients leave through host memory: %s", why);
     return (struct gw_memory){.fd = -1};
 }
@@ -168,7 +170,7 @@ static int shows_device(const struct gw_rank *rank)
         return 0;
     if (strcmp(rank->config.cluster.local_reduction, "host") != 0)
         return 1;
-    gw_log_info(rank->options->client.log,
+    gw_log_info(rank->options.client.log,
                 "sums of this host are made on the host: so says "
                 "cluster.local_reduction");
     return 0;
@@ -209,12 +211,12 @@ static void open_lender(struct gw_rank *rank,
     if (make_lender(rank, declaration, &options, &error) != GW_OK) {
         if (options.pages.fd >= 0)
             close(options.pages.fd);
-        gw_log_info(rank->options->client.log,
+        gw_log_info(rank->options.client.log,
                     "gradients are summed on the host, and leave through its "
                     "memory: %s",
                     error.text);
     } else if (options.shows && !gw_lender_arenas(rank->lender)->shown) {
-        gw_log_info(rank->options->client.log,
+        gw_log_info(rank->options.client.log,
                     "sums of this host are made on the host: %s shows its "
                     "memory to no other process",
                     options.ops->name);
@@ -235,6 +237,11 @@ find_backend(struct gw_rank *rank,
     return rank->backend ? GW_OK : rank->error->status;
 }
 
+static const char *text_of(const char *text)
+{
+    return text ? text : "";
+}
+
 static enum gw_status tell(struct gw_rank *rank,
                            const struct gw_rank_declaration *declaration)
 {
@@ -244,9 +251,9 @@ static enum gw_status tell(struct gw_rank *rank,
         .course = rank->plan.course,
         .total_steps = rank->plan.steps,
         .test_samples = rank->test_samples,
-        .device = declaration->words,
-        .tuned = declaration->tuned,
-        .note = declaration->note,
+        .device = text_of(declaration->words),
+        .tuned = text_of(declaration->tuned),
+        .note = text_of(declaration->note),
         .workers = rank->ranks,
         .connections = (unsigned)gw_config_connections(&rank->config),
     };
@@ -262,6 +269,11 @@ enum gw_status gw_rank_declare(struct gw_rank *rank,
     rank->tensor = declaration->tensor;
     rank->sample_flop = declaration->flop;
     enum gw_status status = find_backend(rank, declaration);
+    if (status == GW_OK && rank->tensor && !rank->backend->on_host)
+        status = gw_fail(rank->error, GW_EUSAGE,
+                         "tensors of the trainer's own are in host memory, and "
+                         "%s computes in its own",
+                         rank->backend->name);
     if (status == GW_OK)
         status = tell(rank, declaration);
     if (status == GW_OK)
@@ -270,7 +282,7 @@ enum gw_status gw_rank_declare(struct gw_rank *rank,
         status = open_mirror(rank);
     if (status == GW_OK)
         open_lender(rank, declaration);
-    return status;
+    return gw_rank_tell(rank, status);
 }
 
 float *const *gw_rank_weights(const struct gw_rank *rank)
@@ -304,8 +316,9 @@ static void take_first_weights(struct gw_rank *rank)
 {
     for (size_t i = 0; rank->tensor && i < rank->keys; i++)
         if (rank->tensor[i].weights)
-            gw_tensor_load(rank->tensor[i].dtype, gw_key_elems(&rank->key[i]),
-                           rank->tensor[i].weights, rank->weight[i]);
+            gw_rank_tensor_load(rank->tensor[i].dtype,
+                                gw_key_elems(&rank->key[i]),
+                                rank->tensor[i].weights, rank->weight[i]);
 }
 
 static enum gw_status attach(struct gw_rank *rank, int seed)
@@ -336,5 +349,5 @@ enum gw_status gw_rank_start(struct gw_rank *rank)
         status = attach(rank, seed);
     gw_rank_begin_dues(rank);
     rank->was_each = gw_client_is_each(rank->client);
-    return status;
+    return gw_rank_tell(rank, status);
 }

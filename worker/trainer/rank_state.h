@@ -3,7 +3,7 @@
  *
  *   rank.c          joining, the job, failures, the end of it all
  *   rank_declare.c  tensors, arenas, the device, from declare to start
- *   rank_turn.c     from one step to the next
+ *   rank_phase.c     from one step to the next
  *   rank_step.c     one step: weights needed, gradients ready
  *   rank_score.c    when the test set is scored, and how
  *   report.c        steps that the coordinator is told of
@@ -37,19 +37,19 @@ struct gw_told_step {
     int told;
 };
 
-/* The next turn: see rank_turn.c. */
-enum gw_rank_turn {
-    GW_TURN_CLOCK,
-    GW_TURN_STEP,
-    GW_TURN_MEET,
-    GW_TURN_GO_ON,
-    GW_TURN_END,
-    GW_TURN_LAST,
-    GW_TURNS
+/* The next turn: see rank_phase.c. */
+enum gw_rank_phase {
+    GW_RANK_PHASE_CLOCK,
+    GW_RANK_PHASE_STEP,
+    GW_RANK_PHASE_MEET,
+    GW_RANK_PHASE_GO_ON,
+    GW_RANK_PHASE_END,
+    GW_RANK_PHASE_LAST,
+    GW_RANK_PHASES
 };
 
 struct gw_rank {
-    const struct gw_rank_options *options;
+    struct gw_rank_options options;
     struct gw_config config;
     struct gw_client *client;
     struct gw_error *error;
@@ -65,6 +65,10 @@ struct gw_rank {
     const struct gw_rank_tensor
         *tensor; /* [keys], NULL: all are in the arenas */
     size_t keys;
+    struct gw_rank_done {
+        uint8_t taken; /* the tensor has this step's weights */
+        uint8_t ready; /* its gradient was ready in this step */
+    } * done;          /* [keys] */
     uint64_t sample_flop;
 
     struct gw_rank_arena weights_arena, gradients_arena;
@@ -75,7 +79,8 @@ struct gw_rank {
     struct gw_lender *lender;        /* NULL: nobody else reads them there */
 
     /* the step that is going on */
-    enum gw_rank_turn turn;
+    enum gw_status over; /* GW_OK: it goes on; GW_EEND: no further step */
+    enum gw_rank_phase phase;
     struct gw_rank_step step;
     uint64_t clock;
     uint32_t samples;
@@ -100,6 +105,14 @@ struct gw_rank {
     uint64_t answered; /* the last poll, as gw_client_polled has it */
 };
 
+/* rank.c: the client's line, if it has failed, is the rank's. Returns `status`.
+ */
+enum gw_status gw_rank_tell(struct gw_rank *rank, enum gw_status status);
+/* The trainer has misused the calls with a key, which fails the job: GW_EUSAGE.
+   `why` goes on from the key's name. */
+enum gw_status
+gw_rank_misused(struct gw_rank *rank, size_t key, const char *why);
+
 /* rank_declare.c: after the client is closed. */
 void gw_rank_free_arenas(struct gw_rank *rank);
 
@@ -111,6 +124,8 @@ enum gw_status gw_rank_end_step(struct gw_rank *rank,
                                 enum gw_status status,
                                 const struct gw_rank_sum *sum);
 /* Weights change from here on. */
+/* The trainer's tensors get all weights as they are now. */
+void gw_rank_fill_tensors(struct gw_rank *rank);
 enum gw_status gw_rank_begin_weights(struct gw_rank *rank);
 /* Counts the samples of the last step, at `clock`, if its pushes count; forgets
    them in any case. */

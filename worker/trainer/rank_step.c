@@ -9,10 +9,12 @@
 
 #include "worker/trainer/rank_state.h"
 
+#include <string.h>
+
 /* Time so far in which the rank did not wait. */
 static uint64_t busy_us(const struct gw_rank *rank)
 {
-    const struct gw_client_options *options = &rank->options->client;
+    const struct gw_client_options *options = &rank->options.client;
     return gw_loop_now(options->loop) -
            gw_metrics_get(options->metrics, GW_METRIC_WAIT_US);
 }
@@ -49,13 +51,24 @@ static void take_to_device(struct gw_rank *rank, size_t key)
     gw_mirror_shown(rank->mirror, key, as);
 }
 
+/* Once in a step: a trainer may need a key again for each of its batches. */
 static void take_to_tensor(const struct gw_rank *rank, size_t key)
 {
     const struct gw_rank_tensor *tensor =
         rank->tensor ? &rank->tensor[key] : NULL;
-    if (tensor && tensor->weights)
-        gw_tensor_store(tensor->dtype, gw_key_elems(&rank->key[key]),
-                        rank->weight[key], tensor->weights);
+    if (!tensor || !tensor->weights || rank->done[key].taken)
+        return;
+    gw_rank_tensor_store(tensor->dtype, gw_key_elems(&rank->key[key]),
+                         rank->weight[key], tensor->weights);
+    rank->done[key].taken = 1;
+}
+
+void gw_rank_fill_tensors(struct gw_rank *rank)
+{
+    for (size_t key = 0; key < rank->keys; key++) {
+        rank->done[key].taken = 0;
+        take_to_tensor(rank, key);
+    }
 }
 
 enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n)
@@ -75,6 +88,7 @@ double gw_rank_loss_scale(const struct gw_rank *rank)
 
 enum gw_status gw_rank_begin_weights(struct gw_rank *rank)
 {
+    memset(rank->done, 0, rank->keys * sizeof *rank->done);
     return gw_rank_fail(rank, gw_mirror_begin(rank->mirror, rank->error));
 }
 
@@ -112,8 +126,8 @@ static void take_from_tensor(const struct gw_rank *rank, size_t key)
     const struct gw_rank_tensor *tensor =
         rank->tensor ? &rank->tensor[key] : NULL;
     if (tensor && tensor->gradients)
-        gw_tensor_load(tensor->dtype, gw_key_elems(&rank->key[key]),
-                       tensor->gradients, rank->gradient[key]);
+        gw_rank_tensor_load(tensor->dtype, gw_key_elems(&rank->key[key]),
+                            tensor->gradients, rank->gradient[key]);
 }
 
 /* Copies to the host the gradients that are read there; the rest stays on the
@@ -126,8 +140,37 @@ static void take_from_device(struct gw_rank *rank, size_t key)
         gw_mirror_fetch_part(rank->mirror, key, part.at, part.bytes);
 }
 
+/* The trainer's mistake would become a wrong sum, or a wait of all ranks. */
+static enum gw_status check_ready(struct gw_rank *rank, size_t first, size_t n)
+{
+    const char *why = NULL;
+    size_t key = first;
+    if (rank->step.task != GW_RANK_TRAIN || rank->whole)
+        why = "is ready in a step that only scores";
+    else if (rank->samples == 0)
+        why = "is ready in a step in which this rank has no samples";
+    while (!why && key < first + n)
+        if (rank->done[key].ready++)
+            why = "is ready twice in one step";
+        else
+            key++;
+    return why ? gw_rank_misused(rank, key, why) : GW_OK;
+}
+
+/* Every key is ready, or others would wait for it. */
+static enum gw_status check_all_ready(struct gw_rank *rank)
+{
+    for (size_t key = 0; key < rank->keys; key++)
+        if (!rank->done[key].ready)
+            return gw_rank_misused(rank, key, "is not ready at the end");
+    return GW_OK;
+}
+
 enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n)
 {
+    enum gw_status status = check_ready(rank, first, n);
+    if (status != GW_OK)
+        return status;
     for (size_t key = first; key < first + n; key++)
         take_from_tensor(rank, key);
     gw_local_made(rank, first, n);
@@ -170,7 +213,8 @@ static struct gw_rank_step step_at(uint64_t clock,
 
 int gw_rank_ahead(const struct gw_rank *rank, struct gw_rank_step *step_p)
 {
-    if (gw_config_splits_by_speed(&rank->config))
+    if (gw_config_splits_by_speed(&rank->config) ||
+        rank->step.task != GW_RANK_TRAIN)
         return 0;
     uint64_t next = rank->clock + 1;
     const struct gw_plan_step step = gw_plan_step(&rank->plan, next);
@@ -185,8 +229,9 @@ enum gw_status gw_rank_begin_step(struct gw_rank *rank)
     struct gw_plan_run part = part_of(rank, step.run);
     rank->step = step_at(rank->clock, &step, part);
     rank->busy_us = busy_us(rank);
-    rank->began_us = gw_loop_now(rank->options->client.loop);
+    rank->began_us = gw_loop_now(rank->options.client.loop);
     gw_client_begin_step(rank->client, rank->clock);
+    gw_local_begin(rank);
     rank->samples = (uint32_t)part.n;
     rank->flop = rank->sample_flop * part.n;
     rank->flop_done = 0;
@@ -211,7 +256,7 @@ static void count_samples(struct gw_rank *rank, uint64_t clock)
 {
     if (!gw_client_counts(rank->client, clock))
         return;
-    gw_metrics_add(rank->options->client.metrics, GW_METRIC_SAMPLES,
+    gw_metrics_add(rank->options.client.metrics, GW_METRIC_SAMPLES,
                    rank->uncounted_samples);
     rank->uncounted_samples = 0;
 }
@@ -229,7 +274,7 @@ static void note_pace(struct gw_rank *rank, uint64_t busy, int gave_up)
     const struct gw_pace_step step = {
         .clock = rank->clock,
         .began_us = rank->began_us,
-        .ended_us = gw_loop_now(rank->options->client.loop),
+        .ended_us = gw_loop_now(rank->options.client.loop),
         .busy_us = busy,
         .samples = rank->samples,
         .share = gw_client_share(rank->client, rank->clock).since,
@@ -241,7 +286,7 @@ static void note_pace(struct gw_rank *rank, uint64_t busy, int gave_up)
 
 static void count_step(struct gw_rank *rank, const struct gw_rank_sum *sum)
 {
-    gw_metrics_add(rank->options->client.metrics, GW_METRIC_STEPS, 1);
+    gw_metrics_add(rank->options.client.metrics, GW_METRIC_STEPS, 1);
     gw_client_stepped(rank->client, rank->clock);
     rank->uncounted_samples = rank->samples;
     count_samples(rank, rank->clock);
@@ -252,14 +297,15 @@ enum gw_status gw_rank_end_step(struct gw_rank *rank,
                                 enum gw_status status,
                                 const struct gw_rank_sum *sum)
 {
+    if (status == GW_OK && rank->samples > 0)
+        status = check_all_ready(rank);
     if (status == GW_OK)
         status = rank->samples > 0 ? gw_rank_hand_over(rank, 1) : sit_out(rank);
     int late = status == GW_EAGAIN && look_late(rank) != GW_OK;
     if (status != GW_OK && !late)
         return status;
     uint64_t took_us = busy_us(rank) - rank->busy_us;
-    gw_metrics_add(rank->options->client.metrics, GW_METRIC_COMPUTE_US,
-                   took_us);
+    gw_metrics_add(rank->options.client.metrics, GW_METRIC_COMPUTE_US, took_us);
     if (gw_config_splits_by_speed(&rank->config))
         note_pace(rank, took_us, late);
     if (!late)

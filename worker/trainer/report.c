@@ -21,7 +21,7 @@ static void tell(struct gw_rank *rank, struct gw_told_step *step)
     gw_client_report(rank->client, step->clock - 1, step->sum.loss,
                      step->sum.correct, step->samples, gw_rank_rss_bytes());
     step->told = 1;
-    rank->told_us = gw_loop_now(rank->options->client.loop);
+    rank->told_us = gw_loop_now(rank->options.client.loop);
 }
 
 /* A step with scored weights is logged, as is the last step. */
@@ -36,7 +36,7 @@ static void report_each(struct gw_rank *rank,
                         uint64_t samples)
 {
     struct gw_told_step *sum = &rank->recent[0];
-    uint64_t now = gw_loop_now(rank->options->client.loop);
+    uint64_t now = gw_loop_now(rank->options.client.loop);
     sum->clock = rank->clock + 1;
     sum->sum.loss += result->loss;
     sum->sum.correct += result->correct;
@@ -82,5 +82,5 @@ void gw_rank_forget_steps(struct gw_rank *rank)
 {
     for (size_t i = 0; i < GW_TOLD_STEPS; i++)
         rank->recent[i] = (struct gw_told_step){0};
-    rank->told_us = gw_loop_now(rank->options->client.loop);
+    rank->told_us = gw_loop_now(rank->options.client.loop);
 }

@@ -68,16 +68,16 @@ static void load_f16(size_t elems, const uint16_t *from, float *to)
         to[i] = widen(from[i]);
 }
 
-void gw_tensor_store(enum gw_tensor_dtype dtype,
-                     size_t elems,
-                     const float *from,
-                     void *to)
+void gw_rank_tensor_store(enum gw_rank_dtype dtype,
+                          size_t elems,
+                          const float *from,
+                          void *to)
 {
     switch (dtype) {
-    case GW_TENSOR_BF16:
+    case GW_RANK_BF16:
         gw_bf16_round(elems, from, to);
         break;
-    case GW_TENSOR_F16:
+    case GW_RANK_F16:
         store_f16(elems, from, to);
         break;
     default:
@@ -85,16 +85,16 @@ void gw_tensor_store(enum gw_tensor_dtype dtype,
     }
 }
 
-void gw_tensor_load(enum gw_tensor_dtype dtype,
-                    size_t elems,
-                    const void *from,
-                    float *to)
+void gw_rank_tensor_load(enum gw_rank_dtype dtype,
+                         size_t elems,
+                         const void *from,
+                         float *to)
 {
     switch (dtype) {
-    case GW_TENSOR_BF16:
+    case GW_RANK_BF16:
         gw_bf16_widen(elems, from, to);
         break;
-    case GW_TENSOR_F16:
+    case GW_RANK_F16:
         load_f16(elems, from, to);
         break;
     default:

@@ -7,11 +7,11 @@
 
 #include <stddef.h>
 
-enum gw_tensor_dtype {
-    GW_TENSOR_F32,
-    GW_TENSOR_BF16,
-    GW_TENSOR_F16, /* IEEE 754 binary16 */
-    GW_TENSOR_DTYPES
+enum gw_rank_dtype {
+    GW_RANK_F32,
+    GW_RANK_BF16,
+    GW_RANK_F16, /* IEEE 754 binary16 */
+    GW_RANK_DTYPES
 };
 
 /*
@@ -20,22 +20,22 @@ enum gw_tensor_dtype {
  * gradients are read when they are ready. NULL: in the rank's arena.
  */
 struct gw_rank_tensor {
-    enum gw_tensor_dtype dtype;
+    enum gw_rank_dtype dtype;
     void *weights;
     const void *gradients;
 };
 
 /* fp32 to the dtype, to nearest, ties to even; numbers that are too large
    become infinite, and NaN stays NaN. Pure, any thread. */
-void gw_tensor_store(enum gw_tensor_dtype dtype,
-                     size_t elems,
-                     const float *from,
-                     void *to);
+void gw_rank_tensor_store(enum gw_rank_dtype dtype,
+                          size_t elems,
+                          const float *from,
+                          void *to);
 
 /* The dtype to fp32, exactly. */
-void gw_tensor_load(enum gw_tensor_dtype dtype,
-                    size_t elems,
-                    const void *from,
-                    float *to);
+void gw_rank_tensor_load(enum gw_rank_dtype dtype,
+                         size_t elems,
+                         const void *from,
+                         float *to);
 
 #endif

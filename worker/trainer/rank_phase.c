@@ -1,10 +1,10 @@
 /*
- * From one step to the next. A turn is a piece of the rank's work before it can
- * give the trainer the next task; begin takes turns until it can.
+ * From one step to the next. A phase is a piece of the rank's work before it
+ * can give the trainer the next task; begin goes through phases until it can.
  *
  *   clock    to the next clock, under the policy that holds there;
  *            scores, if the plan has that before the step
- *   step     the step itself; the next turn is the next clock
+ *   step     the step itself; the next phase is the next clock
  *   meet     ranks that go through clocks of their own stand still: another
  *            policy is taken up, or all score the same weights, and go on
  *   end      the weights with which the job ends, scored once more
@@ -36,7 +36,7 @@ static enum gw_status take_policy(struct gw_rank *rank)
                                                         : GW_OK;
 }
 
-/* ---- turns; *comes_p: the trainer's is next ---- */
+/* ---- phases; *comes_p: the trainer's task is next ---- */
 
 /* Goes to the next clock, which may be further on if others did not wait, and
    is another one if clocks are renumbered. */
@@ -58,12 +58,13 @@ static enum gw_status score(struct gw_rank *rank, int *comes_p)
     return gw_rank_begin_score(rank);
 }
 
-static enum gw_status turn_clock(struct gw_rank *rank, int *comes_p)
+static enum gw_status phase_clock(struct gw_rank *rank, int *comes_p)
 {
     enum gw_status status = next_clock(rank);
-    rank->turn = GW_TURN_STEP;
+    rank->phase = GW_RANK_PHASE_STEP;
     if (status != GW_OK || !gw_rank_is_due(rank))
         return status;
+    gw_local_begin(rank);
     status = rank->local
                  ? gw_local_need(rank, 0, rank->keys)
                  : gw_client_wait(rank->client, 0, rank->keys, rank->clock);
@@ -79,9 +80,9 @@ static int has_steps(const struct gw_rank *rank)
     return gw_client_is_each(rank->client) || rank->clock < rank->plan.steps;
 }
 
-static enum gw_status turn_step(struct gw_rank *rank, int *comes_p)
+static enum gw_status phase_step(struct gw_rank *rank, int *comes_p)
 {
-    rank->turn = GW_TURN_CLOCK;
+    rank->phase = GW_RANK_PHASE_CLOCK;
     if (has_steps(rank)) {
         *comes_p = 1;
         return gw_rank_begin_step(rank);
@@ -99,27 +100,27 @@ static enum gw_status turn_step(struct gw_rank *rank, int *comes_p)
  * rank that still waits for the last weights of pushes together meets the
  * others there, and scores as they do.
  */
-static enum gw_status turn_meet(struct gw_rank *rank, int *comes_p)
+static enum gw_status phase_meet(struct gw_rank *rank, int *comes_p)
 {
-    rank->turn = GW_TURN_CLOCK;
+    rank->phase = GW_RANK_PHASE_CLOCK;
     if (!gw_client_is_scored(rank->client))
         return GW_OK;
     enum gw_status status = take_policy(rank);
     if (status == GW_OK)
         status = gw_client_pull(rank->client);
-    rank->turn = GW_TURN_GO_ON;
+    rank->phase = GW_RANK_PHASE_GO_ON;
     return status == GW_OK && rank->test_samples > 0 ? score(rank, comes_p)
                                                      : status;
 }
 
-static enum gw_status turn_go_on(struct gw_rank *rank, int *comes_p)
+static enum gw_status phase_go_on(struct gw_rank *rank, int *comes_p)
 {
     (void)comes_p;
-    rank->turn = GW_TURN_CLOCK;
+    rank->phase = GW_RANK_PHASE_CLOCK;
     return gw_client_go_on(rank->client, rank->clock);
 }
 
-static enum gw_status turn_end(struct gw_rank *rank, int *comes_p)
+static enum gw_status phase_end(struct gw_rank *rank, int *comes_p)
 {
     int is_complete = gw_client_end_reason(rank->client) == GW_END_COMPLETE;
     /* the others may have ended it under a policy that this one never came to
@@ -131,58 +132,59 @@ static enum gw_status turn_end(struct gw_rank *rank, int *comes_p)
     if (status == GW_OK)
         status = gw_local_cut(rank);
     gw_local_end(rank);
-    rank->turn = GW_TURN_LAST;
+    if (status == GW_OK)
+        gw_rank_fill_tensors(rank);
+    rank->phase = GW_RANK_PHASE_LAST;
     if (status == GW_OK && rank->test_samples > 0 && is_complete &&
         rank->clock != rank->scored_clock)
         status = score(rank, comes_p);
     return status;
 }
 
-static enum gw_status turn_last(struct gw_rank *rank, int *comes_p)
+static enum gw_status phase_last(struct gw_rank *rank, int *comes_p)
 {
-    rank->step =
-        (struct gw_rank_step){.task = GW_RANK_END, .number = rank->clock};
-    *comes_p = 1;
-    return gw_client_saved(rank->client);
+    (void)comes_p;
+    enum gw_status status = gw_client_saved(rank->client);
+    return status == GW_OK ? GW_EEND : status;
 }
 
-static enum gw_status (*const turns[GW_TURNS])(struct gw_rank *rank,
-                                               int *comes_p) = {
-    [GW_TURN_CLOCK] = turn_clock, [GW_TURN_STEP] = turn_step,
-    [GW_TURN_MEET] = turn_meet,   [GW_TURN_GO_ON] = turn_go_on,
-    [GW_TURN_END] = turn_end,     [GW_TURN_LAST] = turn_last,
+static enum gw_status (*const phases[GW_RANK_PHASES])(struct gw_rank *rank,
+                                                      int *comes_p) = {
+    [GW_RANK_PHASE_CLOCK] = phase_clock, [GW_RANK_PHASE_STEP] = phase_step,
+    [GW_RANK_PHASE_MEET] = phase_meet,   [GW_RANK_PHASE_GO_ON] = phase_go_on,
+    [GW_RANK_PHASE_END] = phase_end,     [GW_RANK_PHASE_LAST] = phase_last,
 };
 
-/* Chooses the next turn by the status of the last one. */
+/* Chooses the next phase by the status of the last one. */
 static enum gw_status go_on(struct gw_rank *rank, enum gw_status status)
 {
-    if (rank->turn >= GW_TURN_LAST ||
+    if (rank->phase >= GW_RANK_PHASE_LAST ||
         (status != GW_EAGAIN && status != GW_EEND))
         return status;
-    rank->turn = status == GW_EAGAIN ? GW_TURN_MEET : GW_TURN_END;
+    rank->phase = status == GW_EAGAIN ? GW_RANK_PHASE_MEET : GW_RANK_PHASE_END;
     return GW_OK;
 }
 
 enum gw_status gw_rank_begin(struct gw_rank *rank, struct gw_rank_step *step_p)
 {
-    enum gw_status status = GW_OK;
+    enum gw_status status = rank->over;
     int comes = 0;
     while (status == GW_OK && !comes) {
-        status = turns[rank->turn](rank, &comes);
-        if (status == GW_EAGAIN || status == GW_EEND)
-            comes = 0;
+        status = phases[rank->phase](rank, &comes);
+        comes &= status == GW_OK;
         status = go_on(rank, status);
     }
+    rank->over = gw_rank_tell(rank, status);
     *step_p = rank->step;
     return status;
 }
 
-enum gw_status gw_rank_end(struct gw_rank *rank,
-                           enum gw_status status,
-                           const struct gw_rank_sum *sum)
+void gw_rank_end(struct gw_rank *rank,
+                 enum gw_status status,
+                 const struct gw_rank_sum *sum)
 {
     status = rank->step.task == GW_RANK_SCORE
                  ? gw_rank_end_score(rank, status, sum)
                  : gw_rank_end_step(rank, status, sum);
-    return go_on(rank, status);
+    rank->over = gw_rank_tell(rank, go_on(rank, status));
 }
