@@ -1,5 +1,6 @@
 /* A trainer of its own over worker/trainer/rank.h: a linear classifier in plain
-   loops, for pictures of one white pixel. Usage: linear HOST:PORT */
+   loops, for pictures of one white pixel. Usage: linear HOST:PORT
+   [twice]; then it says twice of a key that it is ready. */
 #include "config.h"
 
 #include <math.h>
@@ -15,6 +16,7 @@ enum {
     SAMPLES = 200
 };
 static float w[CLASSES][PIXELS], b[CLASSES], dw[CLASSES][PIXELS], db[CLASSES];
+static int twice;
 static const struct gw_key keys[] = {
     {"fc1.weight", GW_DTYPE_F32, 2, {CLASSES, PIXELS}},
     {"fc1.bias", GW_DTYPE_F32, 1, {CLASSES}}};
@@ -69,7 +71,7 @@ static enum gw_status train(struct gw_rank *rank)
                 add_sample(gw_random_permute(seed, step.epoch, SAMPLES, i));
         /* as backward passes do: the last first, and weights read in between */
         for (size_t key = 2; step.run.n > 0 && met == GW_OK && key-- > 0;) {
-            met = gw_rank_ready(rank, key, 1);
+            met = gw_rank_ready(rank, twice ? 1 : key, 1);
             if (met == GW_OK && key > 0)
                 met = gw_rank_need(rank, key - 1, 1);
         }
@@ -85,6 +87,7 @@ int main(int argc, char **argv)
     struct gw_error error = {.text = ""};
     const struct gw_join_options options = {
         .coordinator = argc > 1 ? argv[1] : "", .rank = GW_RANK_NONE};
+    twice = argc > 2;
     enum gw_status status = gw_join_rank(&options, &joining, &rank, &error);
     status = status ? status : train(rank);
     gw_rank_close(rank);

@@ -39,6 +39,7 @@ job=$scratch/job
 at() { sed -n 's/^members join at \([^:]*:[0-9]*\): .*/\1/p' "$scratch/$1.out" 2>/dev/null; }
 listens() { [ "$(at "$1")" ]; }
 has_ended() { ! kill -0 $coordinator 2>/dev/null; }
+mistake=
 # by_linear KEYS..: the job, whose workers are the program's; its output in c.out
 by_linear() {
   start c coordinator "$job" "$@"
@@ -48,7 +49,7 @@ by_linear() {
   for i in 1 2; do
     start "s$i" server --join "$(at c)"
     members="$members $started"
-    "$linear" "$(at c)" >"$scratch/l$i.out" 2>"$scratch/l$i.err" &
+    "$linear" "$(at c)" $mistake >"$scratch/l$i.out" 2>"$scratch/l$i.err" &
     members="$members $!"
   done
   await 60 has_ended || kill $coordinator
@@ -70,6 +71,10 @@ run 0 train "$job" --set cluster.policy=ssp:2 && builtin=$(loss "$scratch/out") 
   by_linear --set cluster.policy=ssp:2 && own=$(loss "$scratch/c.out") &&
   awk "BEGIN { exit !($own > 0 && $own < 2 * $builtin && $builtin < 2 * $own) }"
 ok "ssp:2: its loss, $own beside ${builtin:-none}"
+mistake=twice
+! by_linear >/dev/null 2>&1 &&
+  grep -q '^gradweir: worker [01] .*: step 0: key fc1.bias is ready twice in one step, by a mistake of the trainer$' "$scratch/c.err"
+ok 'a key that is ready twice ends the job by its name'
 await 3 nobody_left
 ok 'nobody is left'
 echo "1..$tests"

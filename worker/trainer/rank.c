@@ -110,10 +110,11 @@ enum gw_status gw_rank_tell(struct gw_rank *rank, enum gw_status status)
 enum gw_status
 gw_rank_misused(struct gw_rank *rank, size_t key, const char *why)
 {
-    return gw_rank_fail(rank, gw_fail(rank->error, GW_EUSAGE,
-                                      "step %" PRIu64 ": the trainer says that "
-                                      "key %s %s",
-                                      rank->clock, rank->key[key].name, why));
+    return gw_rank_fail(rank,
+                        gw_fail(rank->error, GW_EUSAGE,
+                                "step %" PRIu64 ": key %s %s, by a mistake "
+                                "of the trainer",
+                                rank->clock, rank->key[key].name, why));
 }
 
 enum gw_status gw_rank_data(struct gw_rank *rank,
