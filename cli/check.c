@@ -115,7 +115,7 @@ enum gw_status gw_check_start(const struct gw_config *config,
     struct gw_disk disk = {.ops = &gw_disk_posix_ops};
     const char *dir = config->checkpoint.dir;
     char address[GW_ADDRESS_MAX], why[256];
-    struct gw_routes ways;
+    struct gw_routes routes;
     *begin = (struct gw_begin){
         .disk = &disk,
         .dir = dir,
@@ -127,7 +127,7 @@ enum gw_status gw_check_start(const struct gw_config *config,
     if (status == GW_OK)
         status = check_json(json, error);
     if (status == GW_OK)
-        status = gw_place_ways(config, &ways, why, sizeof why, error);
+        status = gw_place_routes(config, &routes, why, sizeof why, error);
     if (status == GW_OK)
         status = gw_place_address(config, config->cluster.port, address, error);
     if (status == GW_OK)

@@ -36,7 +36,7 @@
 struct coordinator {
     struct gw_process process;
     struct gw_order order;
-    int leash;
+    int parent_fd;
     struct gw_secret secret; /* known to members of the job */
     int has_secret;          /* if a launcher starts them */
     const char *listen;
@@ -72,8 +72,8 @@ static void on_refresh(struct gw_timer *timer)
     gw_timer_start(command->loop, timer, REFRESH_US);
     gw_relay_seen(&command->relay);
     gw_show_refresh(&command->show, step, now_of(command));
-    if (command->process.leash >= 0)
-        gw_parent_tell(command->process.leash, "step %" PRIu64, step);
+    if (command->process.parent_fd >= 0)
+        gw_parent_tell(command->process.parent_fd, "step %" PRIu64, step);
 }
 
 static void on_running(void *owner)
@@ -195,7 +195,7 @@ static enum gw_status choose_address(struct coordinator *command,
         snprintf(address, GW_ADDRESS_MAX, "%s", command->listen);
         return gw_process_guard(&command->process, config, address, error);
     }
-    if (number == 0 && port && command->leash < 0)
+    if (number == 0 && port && command->parent_fd < 0)
         status = gw_cli_number("MASTER_PORT", port, 1, 65535, &number, error);
     if (status == GW_OK)
         status = gw_place_address(config, number, address, error);
@@ -210,7 +210,7 @@ static void choose_local(struct coordinator *command)
 {
     char text[GW_ERROR_TEXT_BYTES];
     struct gw_error error;
-    pid_t pid = command->leash >= 0 ? getppid() : getpid();
+    pid_t pid = command->parent_fd >= 0 ? getppid() : getpid();
     if (gw_local_place((uint32_t)pid, command->relay.local, &error) == GW_OK)
         return;
     command->relay.local[0] = '\0';
@@ -222,8 +222,8 @@ static void choose_local(struct coordinator *command)
 static enum gw_status run_loop(struct coordinator *command)
 {
     const char *address = gw_coordinator_address(command->coordinator);
-    if (command->process.leash >= 0)
-        gw_parent_tell(command->process.leash, "at %s", address);
+    if (command->process.parent_fd >= 0)
+        gw_parent_tell(command->process.parent_fd, "at %s", address);
     else
         gw_show_line(&command->show,
                      "members join at %s: gradweir server|worker --join %s",
@@ -243,17 +243,17 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
 {
     char address[GW_ADDRESS_MAX], why[256], device[GW_SHOW_DEVICE_MAX] = "";
     const struct gw_config *config = &command->config;
-    struct gw_routes ways;
+    struct gw_routes routes;
     enum gw_status status = gw_room_check(config, GW_ROLE_COORDINATOR, error);
     if (status == GW_OK)
-        status = gw_place_ways(config, &ways, why, sizeof why, error);
+        status = gw_place_routes(config, &routes, why, sizeof why, error);
     if (status == GW_OK)
         status = choose_address(command, address, error);
     if (status != GW_OK)
         return status;
-    if (command->process.leash >= 0) /* all workers are on this host */
+    if (command->process.parent_fd >= 0) /* all workers are on this host */
         gw_show_device(config, device);
-    gw_show_job(&command->show, command->order.job.file, config, &ways, why,
+    gw_show_job(&command->show, command->order.job.file, config, &routes, why,
                 device);
     status = gw_loop_open_uv(&command->loop, error);
     if (status != GW_OK)
@@ -262,7 +262,7 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
     choose_local(command);
     const struct gw_coordinator_options options = {
         .loop = command->loop,
-        .transport = ways.control,
+        .transport = routes.control,
         .listen = address,
         .local = command->relay.local,
         .secret = command->has_secret ? &command->secret : NULL,
@@ -318,7 +318,7 @@ static enum gw_exit coordinate(struct coordinator *command)
 {
     struct gw_error error = {.status = GW_OK, .text = ""};
     command->process.role = "coordinator";
-    command->process.leash = command->leash;
+    command->process.parent_fd = command->parent_fd;
     gw_relay_init(&command->relay, &command->process);
     /* objects take standard output, so lines go elsewhere */
     FILE *to = command->order.json && strcmp(command->order.json, "-") == 0
@@ -330,7 +330,7 @@ static enum gw_exit coordinate(struct coordinator *command)
         error.status = gw_printer_open(to, &printer, &error);
     if (error.status == GW_OK)
         gw_show_open(&command->show, printer, fileno(to));
-    command->show.by_hand = command->leash < 0;
+    command->show.by_hand = command->parent_fd < 0;
     if (error.status == GW_OK)
         error.status =
             gw_process_logs(&command->process, &command->config, &error);
@@ -363,13 +363,14 @@ static enum gw_status load(struct coordinator *command, struct gw_error *error)
     const char *world = gw_cli_environment("WORLD_SIZE");
     char workers[64];
     uint64_t number;
-    if (world && command->leash < 0) {
+    if (world && command->parent_fd < 0) {
         if (gw_cli_number("WORLD_SIZE", world, 1, 4096, &number, error))
             return error->status;
         snprintf(workers, sizeof workers, "cluster.workers=%" PRIu64, number);
         command->order.job.fallback = workers;
     }
-    command->order.job.quiet = command->leash >= 0; /* the launcher has told */
+    command->order.job.quiet =
+        command->parent_fd >= 0; /* the launcher has told */
     enum gw_status status = gw_order_load(&command->order, config, error);
     command->order.job.fallback = NULL;
     return status;
@@ -406,8 +407,8 @@ static const struct gw_option options[] = {
      .at = offsetof(struct coordinator, listen),
      .help = "where members join; default: cluster.interface (else loopback) "
              "and cluster.port"},
-    {.name = "leash", .argument = "FD", .take = gw_option_fd,
-     .at = offsetof(struct coordinator, leash)},
+    {.name = "parent-fd", .argument = "FD", .take = gw_option_fd,
+     .at = offsetof(struct coordinator, parent_fd)},
     {.name = "secret", .argument = "FD", .take = take_secret},
     {.name = "lent", .take = gw_option_flag,
      .at = offsetof(struct coordinator, order.job.lent)},
@@ -437,7 +438,7 @@ static enum gw_exit run_command(int argc, char **argv)
     struct coordinator *command = calloc(1, sizeof *command);
     if (!command)
         return gw_cli_usage("coordinator: no memory");
-    command->leash = -1;
+    command->parent_fd = -1;
     enum gw_exit code = start(argc, argv, command);
     free(command);
     return code;

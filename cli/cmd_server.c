@@ -47,7 +47,7 @@ struct server {
     uint64_t port_first, port_last; /* 0: any */
     const char *listen, *advertise; /* hosts, or NULL */
     struct gw_config config;
-    struct gw_routes ways;
+    struct gw_routes routes;
     struct gw_pin_member pin;
     char hosts[GW_ADDRESSES_MAX]; /* to listen on */
     uint64_t number;              /* equal for all threads */
@@ -80,10 +80,10 @@ static void stop_shard(struct gw_task *task)
 }
 
 /* Before the shard's arrays are there: they are touched by this thread. */
-static void on_met(void *owner, const struct gw_mates *mates)
+static void on_colocated(void *owner, const struct gw_colocated *colocated)
 {
     struct shard *shard = owner;
-    gw_pin_member_shard(&shard->server->pin, mates, &shard->log);
+    gw_pin_member_shard(&shard->server->pin, colocated, &shard->log);
 }
 
 static void on_finished(void *owner, enum gw_status status, const char *text)
@@ -104,7 +104,7 @@ static void *shard_main(void *argument)
 /* ---- opening ---- */
 
 static enum gw_status open_port(struct shard *shard,
-                                const struct gw_routes *ways,
+                                const struct gw_routes *routes,
                                 uint64_t port,
                                 struct gw_error *error)
 {
@@ -115,8 +115,8 @@ static enum gw_status open_port(struct shard *shard,
         return status;
     const struct gw_server_options options = {
         .loop = shard->loop,
-        .transport = ways->control,
-        .data = ways->data,
+        .transport = routes->control,
+        .data = routes->data,
         .interface = server->config.cluster.interface,
         .control_interface = server->config.cluster.control_interface,
         .coordinator = server->options.join,
@@ -135,7 +135,7 @@ static enum gw_status open_port(struct shard *shard,
             &server->config, gw_place_is_loopback(server->options.join)),
         .log = &shard->log,
         .metrics = &shard->metrics,
-        .met = server->pin.view ? on_met : NULL,
+        .colocated = server->pin.view ? on_colocated : NULL,
         .finished = on_finished,
         .owner = shard,
     };
@@ -144,7 +144,7 @@ static enum gw_status open_port(struct shard *shard,
 
 /* The first free port of those that are given. */
 static enum gw_status open_shard(struct shard *shard,
-                                 const struct gw_routes *ways,
+                                 const struct gw_routes *routes,
                                  struct gw_error *error)
 {
     const struct server *server = shard->server;
@@ -157,7 +157,7 @@ static enum gw_status open_shard(struct shard *shard,
     shard->stop_task.owner = shard;
     uint64_t port = server->port_first;
     do
-        status = open_port(shard, ways, port, error);
+        status = open_port(shard, routes, port, error);
     while (status == GW_EADDRINUSE && port++ < server->port_last);
     if (status == GW_EADDRINUSE && server->port_last > server->port_first)
         gw_fail(error, status,
@@ -175,7 +175,7 @@ static enum gw_status choose_hosts(struct server *server,
     if (server->listen)
         snprintf(server->hosts, sizeof server->hosts, "%s", server->listen);
     else
-        status = gw_place_hosts(config, &server->ways, server->options.join,
+        status = gw_place_hosts(config, &server->routes, server->options.join,
                                 server->hosts, error);
     if (status == GW_OK)
         status = gw_place_ports(server->hosts, 0, addresses, error);
@@ -222,7 +222,7 @@ static enum gw_status open_shards(struct server *server, struct gw_error *error)
     for (uint32_t i = 0; i < server->shards && status == GW_OK; i++) {
         server->shard[i].server = server;
         server->shard[i].number = i;
-        status = open_shard(&server->shard[i], &server->ways, error);
+        status = open_shard(&server->shard[i], &server->routes, error);
     }
     return status;
 }
@@ -274,8 +274,8 @@ static enum gw_status run(void *owner, struct gw_error *error)
     enum gw_status status = gw_cli_join_job(&server->process, &server->options,
                                             &server->config, error);
     if (status == GW_OK)
-        status = gw_place_ways(&server->config, &server->ways, why, sizeof why,
-                               error);
+        status = gw_place_routes(&server->config, &server->routes, why,
+                                 sizeof why, error);
     if (status == GW_OK)
         status = choose_hosts(server, error);
     if (status == GW_OK)
@@ -300,7 +300,7 @@ static enum gw_status run(void *owner, struct gw_error *error)
 static enum gw_exit work(struct server *server)
 {
     server->process.role = "server";
-    server->process.leash = server->options.leash;
+    server->process.parent_fd = server->options.parent_fd;
     server->process.stop = on_stop;
     server->process.owner = server;
     pthread_mutex_init(&server->mutex, NULL);
@@ -374,7 +374,7 @@ static enum gw_exit run_command(int argc, char **argv)
     server->options.command = "server";
     server->options.role = GW_ROLE_SERVER;
     server->options.wait_s = GW_JOIN_WAIT_S;
-    server->options.leash = -1;
+    server->options.parent_fd = -1;
     enum gw_exit code = start(argc, argv, server);
     free(server);
     return code;

@@ -75,7 +75,7 @@ static void on_opened(void *owner, struct gw_client *client)
     gw_log_info(&worker->process.log, "has joined %s, and waits for others",
                 worker->options.join);
     gw_log_info(&worker->process.log, "transport %s (%s)",
-                worker->joining.ways.data[0]->name,
+                worker->joining.routes.data[0]->name,
                 worker->joining.why[0] ? worker->joining.why
                                        : "the best there is");
 }
@@ -84,7 +84,7 @@ static void on_opened(void *owner, struct gw_client *client)
 static void warn_of_environment(const struct worker *worker)
 {
     char text[GW_ERROR_TEXT_BYTES];
-    if (worker->process.leash < 0 && gw_cli_core_warning(text, sizeof text))
+    if (worker->process.parent_fd < 0 && gw_cli_core_warning(text, sizeof text))
         gw_log_warn(&worker->process.log, "%s", text);
 }
 
@@ -112,7 +112,7 @@ static enum gw_status compare_world(const struct worker *worker,
                                         "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
     const char *world = gw_cli_environment("WORLD_SIZE");
     uint64_t workers = worker->config.cluster.workers, number;
-    if (worker->process.leash >= 0)
+    if (worker->process.parent_fd >= 0)
         return GW_OK;
     if (world && gw_cli_number("WORLD_SIZE", world, 1, UINT32_MAX, &number,
                                error) != GW_OK)
@@ -152,10 +152,10 @@ static uint32_t place_of(const struct worker *worker)
     return (uint32_t)worker->rank;
 }
 
-static void on_met(void *owner, const struct gw_mates *mates)
+static void on_colocated(void *owner, const struct gw_colocated *colocated)
 {
     struct worker *worker = owner;
-    gw_pin_member_worker(&worker->pin, mates, worker->address,
+    gw_pin_member_worker(&worker->pin, colocated, worker->address,
                          worker->joining.loop, &worker->process.log);
 }
 
@@ -219,7 +219,7 @@ static enum gw_status run(void *owner, struct gw_error *error)
         .local = &worker->config,
         .place = place_of(worker),
         .opened = on_opened,
-        .met = worker->pin.view ? on_met : NULL,
+        .colocated = worker->pin.view ? on_colocated : NULL,
         .owner = worker,
     };
     options.client.need = worker->need;
@@ -233,7 +233,7 @@ static enum gw_status run(void *owner, struct gw_error *error)
 static enum gw_exit work(struct worker *worker)
 {
     worker->process.role = "worker";
-    worker->process.leash = worker->options.leash;
+    worker->process.parent_fd = worker->options.parent_fd;
     worker->process.stop = on_stop;
     worker->process.tick = on_tick;
     worker->process.owner = worker;
@@ -289,7 +289,7 @@ static enum gw_exit run_command(int argc, char **argv)
     worker->options.command = "worker";
     worker->options.role = GW_ROLE_WORKER;
     worker->options.wait_s = GW_JOIN_WAIT_S;
-    worker->options.leash = -1;
+    worker->options.parent_fd = -1;
     enum gw_exit code = start(argc, argv, worker);
     free(worker);
     return code;

@@ -135,13 +135,13 @@ static enum gw_status print_all(const struct gw_dry_run_options *options,
     const struct gw_show show = {.out = stdout};
     const struct gw_config *config = options->config;
     struct gw_dataset *data = NULL;
-    struct gw_routes ways;
+    struct gw_routes routes;
     char why[256];
     enum gw_status status =
-        gw_place_ways(config, &ways, why, sizeof why, error);
+        gw_place_routes(config, &routes, why, sizeof why, error);
     if (status != GW_OK)
         return status;
-    gw_show_job(&show, options->file, config, &ways, why, NULL);
+    gw_show_job(&show, options->file, config, &routes, why, NULL);
     print_absent(options->text);
     status = open_data(config, &data, error);
     if (status == GW_OK)

@@ -170,7 +170,7 @@ enum gw_status gw_inspect_score(struct gw_inspect *inspect,
     enum gw_status status = gw_mirror_open(&of, &mirror, error);
     if (status != GW_OK)
         return status;
-    gw_mirror_show(mirror, 0, of.keys, GW_ENCODING_RAW);
+    gw_mirror_upload(mirror, 0, of.keys, GW_ENCODING_RAW);
     status = score_batches(inspect, gw_mirror_weights(mirror), sum, error);
     gw_mirror_close(mirror);
     return status;

@@ -18,7 +18,7 @@ struct gw_cli_join {
     const char *join;        /* HOST:PORT; NULL: MASTER_ADDR and MASTER_PORT */
     struct gw_cli_job own;   /* --set: keys that may differ per host */
     uint64_t wait_s;         /* for the coordinator to be there */
-    int leash;               /* or -1 */
+    int parent_fd;           /* or -1 */
     struct gw_secret secret; /* of the job, */
     int has_secret;          /* where a launcher has handed it on */
     char address[GW_STRING_MAX]; /* where `join` is NULL */
@@ -37,8 +37,8 @@ struct gw_cli_join {
     {.name = "wait", .argument = "SECONDS", .take = gw_option_number,          \
      .at = offsetof(type, options.wait_s), .low = 1, .high = 1000000,          \
      .help = "for the coordinator to be there; default 60"},                   \
-    {.name = "leash", .argument = "FD", .take = gw_option_fd,                  \
-     .at = offsetof(type, options.leash)},                                     \
+    {.name = "parent-fd", .argument = "FD", .take = gw_option_fd,                  \
+     .at = offsetof(type, options.parent_fd)},                                     \
     {.name = "secret", .argument = "FD", .take = gw_cli_join_take_secret,          \
      .at = offsetof(type, options)}
 /* clang-format on */

@@ -311,8 +311,8 @@ static int start_coordinator(struct launcher *launcher)
     const struct gw_launch_options *options = launcher->options;
     const struct gw_cli_job *job = options->job;
     const char *argument[ARGUMENTS_MAX] = {
-        "gradweir", "coordinator", job->file,  "--lent",
-        "--leash",  "3",           "--secret", "4"};
+        "gradweir",    "coordinator", job->file,  "--lent",
+        "--parent-fd", "3",           "--secret", "4"};
     size_t n = 8;
     for (size_t i = 0; i < job->sets; i++) {
         argument[n++] = "--set";
@@ -356,8 +356,8 @@ static int start_member(struct child *child)
 {
     char index[16], set[OWN_MAX][2 * GW_STRING_MAX];
     const char *argument[12 + 2 * OWN_MAX] = {
-        "gradweir", child->role, "--join",   child->launcher->address,
-        "--leash",  "3",         "--secret", "4"};
+        "gradweir",    child->role, "--join",   child->launcher->address,
+        "--parent-fd", "3",         "--secret", "4"};
     size_t n = 8;
     snprintf(index, sizeof index, "%u", child->index);
     if (strcmp(child->role, "worker") == 0) {

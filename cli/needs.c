@@ -85,11 +85,11 @@ static uint32_t fullest_host(const struct gw_estimate_hosts *hosts)
 
 /* Neighbours of a worker on this host, the largest number; 0: each worker
    pushes its own gradients. */
-static enum gw_status count_neighbours(const struct gw_config *config,
-                                       const struct gw_estimate_hosts *hosts,
-                                       uint32_t host,
-                                       uint32_t *most_p,
-                                       struct gw_error *error)
+static enum gw_status count_grouped(const struct gw_config *config,
+                                    const struct gw_estimate_hosts *hosts,
+                                    uint32_t host,
+                                    uint32_t *most_p,
+                                    struct gw_error *error)
 {
     int apart = gw_config_sums_anyway(config);
     uint32_t first = host * hosts->per_host, most = 1;
@@ -137,7 +137,7 @@ static enum gw_status count_worker(const struct gw_worker_case *what,
         near[shard] = hosts->server_host[shard / threads] == host;
     struct gw_worker_near beside = {.shard = near};
     enum gw_status status =
-        count_neighbours(what->config, hosts, host, &beside.neighbours, error);
+        count_grouped(what->config, hosts, host, &beside.grouped, error);
     if (status == GW_OK)
         status = gw_worker_need(what, map, &beside, most, error);
     free(near);

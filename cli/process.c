@@ -153,21 +153,21 @@ enum gw_status gw_process_open(struct gw_process *process,
     process->pid = (uint32_t)getpid();
     process->log_fd = STDERR_FILENO;
     process->log_terminal = isatty(STDERR_FILENO);
-    process->log.level = process->leash >= 0 ? GW_LOG_WARN : GW_LOG_INFO;
+    process->log.level = process->parent_fd >= 0 ? GW_LOG_WARN : GW_LOG_INFO;
     process->log.rank = -1;
     process->log.role = process->role;
     process->log.now_us = now_us;
     process->log.sink = write_line;
     process->log.context = process;
     signal(SIGPIPE, SIG_IGN);
-    if (process->leash >= 0) {
-        fcntl(process->leash, F_SETFD, FD_CLOEXEC);
-        /* who sleeps must wake up to notice that the leash has no holder */
+    if (process->parent_fd >= 0) {
+        fcntl(process->parent_fd, F_SETFD, FD_CLOEXEC);
+        /* who sleeps must wake up to notice that the launcher is gone */
         prctl(PR_SET_PDEATHSIG, SIGCONT);
     }
     const struct gw_watch_options options = {
         .name = process->role,
-        .leash = process->leash,
+        .parent_fd = process->parent_fd,
         .log = &process->log,
         .events = &watch_events,
         .owner = process,
@@ -191,7 +191,7 @@ void gw_process_close(struct gw_process *process)
  */
 static int is_one_of_many(const struct gw_process *process)
 {
-    return process->leash >= 0 && strcmp(process->role, "coordinator") != 0;
+    return process->parent_fd >= 0 && strcmp(process->role, "coordinator") != 0;
 }
 
 static enum gw_status open_file(struct gw_process *process,
@@ -232,7 +232,7 @@ enum gw_status gw_process_logs(struct gw_process *process,
         enum gw_status status = open_file(process, config, error);
         if (status != GW_OK)
             return status;
-    } else if (process->leash >= 0 && level == GW_LOG_INFO) {
+    } else if (process->parent_fd >= 0 && level == GW_LOG_INFO) {
         level = GW_LOG_WARN;
     }
     atomic_store(&process->log.level, (int)level);
@@ -261,7 +261,7 @@ enum gw_exit gw_process_end(struct gw_process *process,
         gw_log_error(&process->log, "%s", error->text);
     if (error->status == GW_OK)
         return GW_EXIT_DONE;
-    if (process->leash >= 0 && process->told)
+    if (process->parent_fd >= 0 && process->told)
         return gw_cli_exit(error->status);
     if (process->log_terminal)
         fputs("\r\033[K", stderr);

@@ -24,7 +24,7 @@ struct gw_process {
     int log_fd;       /* 2, or a file in log.dir */
     int log_terminal; /* log_fd is one: its live line goes first */
     int has_file;
-    int leash; /* -1: started by hand */
+    int parent_fd; /* -1: started by hand */
     struct gw_watch *watch;
     atomic_int insecure; /* links leave this host */
     unsigned insecure_ticks;
@@ -42,8 +42,8 @@ struct gw_process {
 };
 
 /*
- * The caller has set role, leash (or -1), the functions and owner; the rest is
- * zero. Starts the watch; until gw_process_close. Takes the leash.
+ * The caller has set role, parent_fd (or -1), the functions and owner; the rest
+ * is zero. Starts the watch; until gw_process_close. Takes parent_fd.
  */
 enum gw_status gw_process_open(struct gw_process *process,
                                struct gw_error *error);

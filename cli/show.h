@@ -43,7 +43,7 @@ void gw_show_open(struct gw_show *show, struct gw_printer *printer, int fd);
 void gw_show_job(const struct gw_show *show,
                  const char *file,
                  const struct gw_config *config,
-                 const struct gw_routes *ways,
+                 const struct gw_routes *routes,
                  const char *why,
                  const char *device);
 

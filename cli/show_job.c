@@ -166,14 +166,14 @@ static void print_commit(FILE *out,
 }
 
 /* Two processes use the first transport that connects them. */
-static void print_ways(FILE *out,
-                       const struct gw_config *config,
-                       const struct gw_routes *ways,
-                       const char *why)
+static void print_routes(FILE *out,
+                         const struct gw_config *config,
+                         const struct gw_routes *routes,
+                         const char *why)
 {
     fprintf(out, COLUMN, "transport");
-    for (size_t i = 0; ways->data[i]; i++)
-        fprintf(out, "%s%s", i ? ", else " : "", ways->data[i]->name);
+    for (size_t i = 0; routes->data[i]; i++)
+        fprintf(out, "%s%s", i ? ", else " : "", routes->data[i]->name);
     if (strcmp(config->cluster.transport, "auto") != 0)
         fputs(" (cluster.transport says so)\n", out);
     else if (why[0])
@@ -189,7 +189,7 @@ static void print_ways(FILE *out,
 void gw_show_job(const struct gw_show *show,
                  const char *file,
                  const struct gw_config *config,
-                 const struct gw_routes *ways,
+                 const struct gw_routes *routes,
                  const char *why,
                  const char *device)
 {
@@ -203,7 +203,7 @@ void gw_show_job(const struct gw_show *show,
             "cluster", config->cluster.workers,
             gw_plural(config->cluster.workers), config->cluster.servers,
             gw_plural(config->cluster.servers));
-    print_ways(out, config, ways, why);
+    print_routes(out, config, routes, why);
     if (device && device[0])
         fprintf(out, COLUMN "%s\n", "device", device);
     print_policy(out, config, &plan);

@@ -163,9 +163,9 @@ static int watch_parent(struct gw_watch *watch)
 {
     uv_pipe_init(&watch->uv, &watch->parent, 0);
     watch->parent.data = watch;
-    if (watch->options.leash < 0)
+    if (watch->options.parent_fd < 0)
         return 0;
-    int failed = uv_pipe_open(&watch->parent, watch->options.leash);
+    int failed = uv_pipe_open(&watch->parent, watch->options.parent_fd);
     if (!failed)
         failed = uv_read_start((uv_stream_t *)&watch->parent, give_buffer,
                                on_parent);

@@ -32,13 +32,13 @@ struct gw_watch_events {
 
 struct gw_watch_options {
     const char *name; /* "worker", for last words */
-    int leash;        /* link to the launcher (cli/parent.h), -1: none */
+    int parent_fd;    /* link to the launcher (cli/parent.h), -1: none */
     const struct gw_log *log;
     const struct gw_watch_events *events;
     void *owner;
 };
 
-/* Starts the thread; owns the descriptor `leash`. GW_ENOMEM, GW_EIO. */
+/* Starts the thread; owns the descriptor `parent_fd`. GW_ENOMEM, GW_EIO. */
 enum gw_status gw_watch_open(const struct gw_watch_options *options,
                              struct gw_watch **watch_p,
                              struct gw_error *error);

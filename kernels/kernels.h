@@ -174,20 +174,20 @@ struct gw_backend_ops {
      * bytes by which another process of this host, which must be trusted, maps
      * it on its own device. 0: memory cannot be exported, as on the cpu.
      */
-    int (*show)(struct gw_device *device,
-                const void *memory,
-                uint8_t handle[GW_MEMORY_WORDS]);
+    int (*export_memory)(struct gw_device *device,
+                         const void *memory,
+                         uint8_t handle[GW_MEMORY_WORDS]);
     /* Imports memory that another process has exported, for this device to read
-       until `unsee`; its content is undefined after the owner has gone. NULL
-       with a line: this device does not reach the memory, or the handle is
-       invalid. */
-    const void *(*see)(struct gw_device *device,
-                       const uint8_t handle[GW_MEMORY_WORDS],
-                       struct gw_error *error);
+       until `release_import`; its content is undefined after the owner has
+       gone. NULL with a line: this device does not reach the memory, or the
+       handle is invalid. */
+    const void *(*import_memory)(struct gw_device *device,
+                                 const uint8_t handle[GW_MEMORY_WORDS],
+                                 struct gw_error *error);
     /* The path from the device to imported memory, a constant: "the same GPU",
        "NVLink" or "PCIe"; "": unknown. */
     const char *(*path)(struct gw_device *device, const void *imported);
-    void (*unsee)(struct gw_device *device, const void *memory);
+    void (*release_import)(struct gw_device *device, const void *memory);
 
     /*
      * The pages that hold memory of `alloc`, or a part of it, for a device of
@@ -210,10 +210,10 @@ struct gw_backend_ops {
                    const void *host,
                    size_t bytes);
     /* `upload` from imported memory of another process. */
-    void (*take)(struct gw_device *device,
-                 void *to,
-                 const void *imported,
-                 size_t bytes);
+    void (*copy_import)(struct gw_device *device,
+                        void *to,
+                        const void *imported,
+                        size_t bytes);
     /* Copies to the host after all operations queued before; overlaps with
        operations queued from now on, which must not write `from`. Returns a
        point (a fence): `host` has the bytes when it is reached. With 0 bytes it

@@ -137,17 +137,17 @@ static void none_unpin(struct gw_device *device, void *host)
     (void)device, (void)host;
 }
 
-static int none_show(struct gw_device *device,
-                     const void *memory,
-                     uint8_t handle[GW_MEMORY_WORDS])
+static int none_export_memory(struct gw_device *device,
+                              const void *memory,
+                              uint8_t handle[GW_MEMORY_WORDS])
 {
     (void)device, (void)memory, (void)handle;
     return 0;
 }
 
-static const void *none_see(struct gw_device *device,
-                            const uint8_t handle[GW_MEMORY_WORDS],
-                            struct gw_error *error)
+static const void *none_import_memory(struct gw_device *device,
+                                      const uint8_t handle[GW_MEMORY_WORDS],
+                                      struct gw_error *error)
 {
     (void)device, (void)handle;
     gw_fail(error, GW_EUNSUPPORTED, "there is no memory");
@@ -160,7 +160,7 @@ static const char *none_path(struct gw_device *device, const void *imported)
     return "";
 }
 
-static void none_unsee(struct gw_device *device, const void *memory)
+static void none_release_import(struct gw_device *device, const void *memory)
 {
     (void)device, (void)memory;
 }
@@ -259,13 +259,13 @@ static void ignore(const void *first, ...)
     .free_host = none_free, \
     .pin = none_pin, \
     .unpin = none_unpin, \
-    .show = none_show, \
-    .see = none_see, \
+    .export_memory = none_export_memory, \
+    .import_memory = none_import_memory, \
     .path = none_path, \
-    .unsee = none_unsee, \
+    .release_import = none_release_import, \
     .pages = none_pages, \
     .upload = none_upload, \
-    .take = none_upload, \
+    .copy_import = none_upload, \
     .fetch = none_fetch, \
     .reach = none_reach, \
     .download = none_download, \

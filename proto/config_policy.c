@@ -154,10 +154,10 @@ static enum gw_status check_commit(const struct gw_config *config,
 
 /* A policy that makes a version of each push has no step of all ranks to decide
    about. */
-static enum gw_status check_each_push(const struct gw_config *config,
-                                      const struct gw_policy_word *word,
-                                      const char *shown,
-                                      struct gw_error *error)
+static enum gw_status check_per_push(const struct gw_config *config,
+                                     const struct gw_policy_word *word,
+                                     const char *shown,
+                                     struct gw_error *error)
 {
     const char *why;
     if (gw_policy_is_together(word->kind))
@@ -306,7 +306,7 @@ enum gw_status gw_config_check_phase(const struct gw_config *config,
     gw_policy_word_print(word, shown);
     enum gw_status status = check_commit(config, word, error);
     if (!status)
-        status = check_each_push(config, word, shown, error);
+        status = check_per_push(config, word, shown, error);
     if (!status)
         status = check_workers(config, word, shown, error);
     if (!status)

@@ -8,7 +8,7 @@
  *   joining   member > coordinator   JOIN, DECLARE, READY
  *             coordinator > member   WELCOME, VIEW, DECLARE (keys), START
  *   windows   worker <> shard        WINDOW
- *   deciding  shard > shard 0        VOTE, ARRIVED, SETTLED
+ *   deciding  shard > shard 0        VOTE, ARRIVED, QUIESCED
  *             worker > shard 0       SCORE, SPEED
  *             coordinator > shard 0  DECISION (splits to be repeated)
  *             shard 0 > everyone     DECISION
@@ -67,7 +67,7 @@ enum gw_message_kind {
                                   sent */
     GW_MESSAGE_FILE_REPLY,
     GW_MESSAGE_STATUS,
-    GW_MESSAGE_SETTLED,
+    GW_MESSAGE_QUIESCED,
     GW_MESSAGE_ARRIVED,
     GW_MESSAGE_REQUEST,
     GW_MESSAGE_SPEED,
@@ -83,8 +83,8 @@ enum gw_decision_kind {
     GW_DECIDE_CUT,      /* a checkpoint at this clock */
     GW_DECIDE_SCORE,    /* result of an evaluation */
     GW_DECIDE_END,      /* no step of this clock or later */
-    GW_DECIDE_DRAIN,    /* each push: answer no want, report where each rank
-                           stands */
+    GW_DECIDE_QUIESCE,  /* each push: answer no want, report where each rank
+                         stands */
     GW_DECIDE_RESUME,   /* each push: answer again, from `clocks` on */
     GW_DECIDE_COUNT,    /* backup: the ranks that make this step */
     GW_DECIDE_SWITCH,   /* `policy` holds from this clock on */

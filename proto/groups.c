@@ -150,7 +150,7 @@ void gw_parts_encode(const struct gw_part *part, uint32_t n, uint8_t *out)
     for (uint32_t i = 0; i < n; i++) {
         gw_put_u32(out + (size_t)i * GW_PART_BYTES, part[i].rank);
         gw_put_u32(out + (size_t)i * GW_PART_BYTES + 4, part[i].samples);
-        gw_put_u32(out + (size_t)i * GW_PART_BYTES + 8, part[i].bad != 0);
+        gw_put_u32(out + (size_t)i * GW_PART_BYTES + 8, part[i].nonfinite != 0);
     }
 }
 
@@ -168,7 +168,7 @@ enum gw_status gw_parts_decode(const uint8_t *in,
             return GW_EPROTO;
         part[i] = (struct gw_part){.rank = first + i,
                                    .samples = gw_get_u32(from + 4),
-                                   .bad = (int)gw_get_u32(from + 8)};
+                                   .nonfinite = (int)gw_get_u32(from + 8)};
     }
     return GW_OK;
 }

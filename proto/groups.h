@@ -66,7 +66,7 @@ int gw_group_has(struct gw_group group, uint32_t rank);
 struct gw_part {
     uint32_t rank;
     uint32_t samples;
-    int bad; /* it has something that is not finite */
+    int nonfinite; /* it has something that is not finite */
 };
 
 #define GW_PART_BYTES 12

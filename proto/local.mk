@@ -43,8 +43,8 @@ libproto_a_SOURCES = \
 	%D%/login.h \
 	%D%/map.c \
 	%D%/map.h \
-	%D%/mates.c \
-	%D%/mates.h \
+	%D%/colocated.c \
+	%D%/colocated.h \
 	%D%/metrics.c \
 	%D%/metrics.h \
 	%D%/philox.h \

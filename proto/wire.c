@@ -123,8 +123,8 @@ static int shape_is_legal(uint8_t kind, uint32_t window, uint32_t length)
     if (kind == GW_FRAME_CONTROL || kind == GW_FRAME_WANT ||
         kind == GW_FRAME_PARTS)
         return length > 0 && length <= GW_MESSAGE_BYTES_MAX;
-    if (kind == GW_FRAME_SHOWN)
-        return length == GW_SHOWN_AT_BYTES;
+    if (kind == GW_FRAME_EXPORTED)
+        return length == GW_EXPORTED_BYTES;
     return length == 0;
 }
 
@@ -243,20 +243,20 @@ enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
     return GW_OK;
 }
 
-void gw_shown_encode(const struct gw_shown *shown,
-                     uint8_t out[GW_SHOWN_AT_BYTES])
+void gw_exported_encode(const struct gw_exported *exported,
+                        uint8_t out[GW_EXPORTED_BYTES])
 {
-    gw_put_u32(out, shown->window);
-    gw_put_u32(out + 4, shown->kind);
+    gw_put_u32(out, exported->window);
+    gw_put_u32(out + 4, exported->kind);
 }
 
-enum gw_status gw_shown_decode(const uint8_t in[GW_SHOWN_AT_BYTES],
-                               struct gw_shown *shown)
+enum gw_status gw_exported_decode(const uint8_t in[GW_EXPORTED_BYTES],
+                                  struct gw_exported *exported)
 {
     uint32_t window = gw_get_u32(in), kind = gw_get_u32(in + 4);
     if (window == GW_WINDOW_NONE ||
         (kind != GW_FRAME_PUSH && kind != GW_FRAME_SEED))
         return GW_EPROTO;
-    *shown = (struct gw_shown){.window = window, .kind = (uint8_t)kind};
+    *exported = (struct gw_exported){.window = window, .kind = (uint8_t)kind};
     return GW_OK;
 }

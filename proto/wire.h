@@ -44,7 +44,7 @@
     X(GW_FRAME_FILE,      8, "file")      /* put: a piece of a checkpoint */   \
     X(GW_FRAME_PARTS,     9, "parts")     /* an array of struct gw_part: the   \
                                              parts of a chunk's sum */         \
-    X(GW_FRAME_SHOWN,    10, "shown")     /* a struct gw_shown: in the place   \
+    X(GW_FRAME_EXPORTED,    10, "exported")     /* a struct gw_exported: in the place   \
                                              of a put */
 /* clang-format on */
 
@@ -192,21 +192,21 @@ enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
 /*
  * A put that leaves its bytes in place: the receiver reads them in a window of
  * the sender's, at the place of the chunk in an arena. Payload of a
- * GW_FRAME_SHOWN.
+ * GW_FRAME_EXPORTED.
  */
-#define GW_SHOWN_AT_BYTES 8
+#define GW_EXPORTED_BYTES 8
 
-struct gw_shown {
-    uint32_t window; /* a window that the sender has shown on this link */
+struct gw_exported {
+    uint32_t window; /* a window that the sender has exported on this link */
     uint8_t kind;    /* GW_FRAME_PUSH or GW_FRAME_SEED */
 };
 
-void gw_shown_encode(const struct gw_shown *shown,
-                     uint8_t out[GW_SHOWN_AT_BYTES]);
+void gw_exported_encode(const struct gw_exported *exported,
+                        uint8_t out[GW_EXPORTED_BYTES]);
 
 /* GW_EPROTO: no window, another kind, or a reserved byte that is not 0. */
-enum gw_status gw_shown_decode(const uint8_t in[GW_SHOWN_AT_BYTES],
-                               struct gw_shown *shown);
+enum gw_status gw_exported_decode(const uint8_t in[GW_EXPORTED_BYTES],
+                                  struct gw_exported *exported);
 
 /* CRC32C (Castagnoli) of `bytes` continued from `crc`, 0 to begin. */
 uint32_t gw_crc32c(uint32_t crc, const void *bytes, size_t n);

@@ -28,8 +28,8 @@ struct gw_commit_ops {
     /* Updates do not wait until answers have left: answers are copies. */
     int copies;
     /* Ranks are at different clocks: for a cut, an evaluation, a switch or the
-       end shard 0 drains them first (drain.c). */
-    int drains;
+       end shard 0 quiesces them first (quiesce.c). */
+    int quiesces;
 
     /* ---- pushes ---- */
 

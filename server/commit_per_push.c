@@ -42,7 +42,7 @@ static void applied(struct gw_server *server, uint32_t rank, uint32_t index)
     if (server->leader)
         gw_leader_pushed(server->leader, chunk->updates + (chunk->group > 0),
                          chunk->pushes);
-    gw_drain_changed(server);
+    gw_quiesce_changed(server);
 }
 
 /* The pushes that a chunk has gathered make its next weights. */
@@ -155,7 +155,7 @@ static void resume(struct gw_server *server)
 static int awaits(const struct gw_server *server, uint32_t rank, uint32_t index)
 {
     (void)index;
-    return !gw_drain_is_blocked(server, rank);
+    return !gw_quiesce_is_blocked(server, rank);
 }
 
 static int can_miss(const struct gw_server *server, uint32_t index)
@@ -214,7 +214,7 @@ static const char *cut_fault(const struct gw_server *server, uint64_t version)
 static const char *switch_fault(const struct gw_server *server, uint64_t clock)
 {
     (void)clock;
-    return gw_drain_stands_still(server)
+    return gw_quiesce_stands_still(server)
                ? NULL
                : "a switch of policy while members do not stand still";
 }
@@ -222,7 +222,7 @@ static const char *switch_fault(const struct gw_server *server, uint64_t clock)
 const struct gw_commit_ops gw_commit_per_push = {
     .word = "streaming",
     .copies = 1,
-    .drains = 1,
+    .quiesces = 1,
     .is_complete = gw_commit_all_held,
     .held = gw_commit_ignore,
     .unheld = gw_commit_ignore,

@@ -20,9 +20,9 @@ struct gw_whole_step {
     int skip;
     uint32_t next; /* chunk to work on */
     struct gw_update update;
-    double *votes; /* [2 * chunks] */
-    uint32_t *bad; /* [ranks] */
-    uint32_t bad_n;
+    double *votes;       /* [2 * chunks] */
+    uint32_t *nonfinite; /* [ranks] */
+    uint32_t nonfinite_n;
     double *trust; /* [keys] */
     uint64_t samples;
     struct gw_task task;

@@ -7,7 +7,7 @@
 static void reduce(struct gw_server *server, uint32_t index)
 {
     if (!gw_save_before_update(server, index) ||
-        !gw_shown_find_all(server, index))
+        !gw_imports_find_all(server, index))
         return;
     gw_commit_reduced(server, GW_RANK_NONE, index);
 }

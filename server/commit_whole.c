@@ -27,8 +27,8 @@ static void send_vote(struct gw_server *server, uint8_t phase)
         .phase = phase,
         .total = total,
         .samples = step->samples,
-        .bad_ranks = step->bad,
-        .bad_ranks_n = step->bad_n,
+        .nonfinite_ranks = step->nonfinite,
+        .nonfinite_ranks_n = step->nonfinite_n,
     };
     for (uint32_t at = 0; at < total; at += vote.values_n) {
         uint32_t left = total - at;
@@ -39,17 +39,17 @@ static void send_vote(struct gw_server *server, uint8_t phase)
     }
 }
 
-static void find_bad(struct gw_server *server, uint32_t index)
+static void find_nonfinite(struct gw_server *server, uint32_t index)
 {
     struct gw_whole_step *step = &server->step;
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
         uint32_t at = 0;
-        while (at < step->bad_n && step->bad[at] != rank)
+        while (at < step->nonfinite_n && step->nonfinite[at] != rank)
             at++;
-        if (at == step->bad_n &&
+        if (at == step->nonfinite_n &&
             gw_shard_slot(server->shard, rank, index)->held &&
             gw_shard_is_nonfinite(server->shard, rank, index))
-            step->bad[step->bad_n++] = rank;
+            step->nonfinite[step->nonfinite_n++] = rank;
     }
 }
 
@@ -57,13 +57,13 @@ void gw_whole_reduce(struct gw_server *server, uint32_t index)
 {
     struct gw_whole_step *step = &server->step;
     struct gw_shard *shard = server->shard;
-    if (!gw_shown_find_all(server, index))
+    if (!gw_imports_find_all(server, index))
         return;
     gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED,
                    shard->chunk[index].held);
     gw_commit_worked(server, index, shard->chunk[index].held + 1);
     if (!gw_shard_reduce(shard, index))
-        find_bad(server, index);
+        find_nonfinite(server, index);
     step->votes[index] = shard->chunk[index].square_sum;
     step->samples = shard->chunk[index].samples;
     gw_commit_reduced(server, GW_RANK_NONE, index);
@@ -155,7 +155,7 @@ static void decided_step(struct gw_server *server,
         return;
     }
     step->skip = !decision->apply;
-    step->bad_n = 0;
+    step->nonfinite_n = 0;
     if (!decision->apply)
         gw_metrics_add(server->metrics, GW_METRIC_STEPS_SKIPPED, 1);
     else if (server->shard->chunks > 0)
@@ -233,9 +233,9 @@ enum gw_status gw_whole_open(struct gw_server *server, struct gw_error *error)
     struct gw_whole_step *step = &server->step;
     step->votes =
         calloc(2 * (size_t)server->shard->chunks + 1, sizeof *step->votes);
-    step->bad = calloc(server->ranks, sizeof *step->bad);
+    step->nonfinite = calloc(server->ranks, sizeof *step->nonfinite);
     step->trust = calloc(server->map->keys, sizeof *step->trust);
-    if (!step->votes || !step->bad || !step->trust)
+    if (!step->votes || !step->nonfinite || !step->trust)
         return gw_fail(error, GW_ENOMEM, "no memory for whole-step commits");
     for (size_t key = 0; key < server->map->keys; key++)
         step->trust[key] = 1;
@@ -248,7 +248,7 @@ void gw_whole_close(struct gw_server *server)
 {
     gw_loop_unpost(server->loop, &server->step.task);
     free(server->step.votes);
-    free(server->step.bad);
+    free(server->step.nonfinite);
     free(server->step.trust);
 }
 

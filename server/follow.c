@@ -47,14 +47,14 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
         gw_commit_of(server)->quiesce(server); /* workers pull on this */
         gw_server_ending_at(server, decision->clock);
         break;
-    case GW_DECIDE_DRAIN:
-        gw_drain_begin(server);
+    case GW_DECIDE_QUIESCE:
+        gw_quiesce_begin(server);
         break;
     case GW_DECIDE_RESUME:
         gw_commit_of(server)->quiesce(server);
-        gw_drain_end(server,
-                     decision->reason || gw_server_is_ending(server) ||
-                         gw_switch_renumbers(server, decision->number - 1));
+        gw_quiesce_end(server,
+                       decision->reason || gw_server_is_ending(server) ||
+                           gw_switch_renumbers(server, decision->number - 1));
         break;
     case GW_DECIDE_SWITCH:
         gw_switch_decided(server, decision);

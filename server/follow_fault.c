@@ -18,11 +18,11 @@ static const char *fault_of_cut(const struct gw_server *server,
     return gw_commit_of(server)->cut_fault(server, cut.version);
 }
 
-/* The regime of shard 0 may drain already, and that of this shard not yet. */
-static int may_drain(const struct gw_server *server)
+/* The regime of shard 0 may quiesce already, and that of this shard not yet. */
+static int may_quiesce(const struct gw_server *server)
 {
-    return gw_commit_find(gw_switch_last(server))->drains &&
-           !gw_drain_goes_on(server);
+    return gw_commit_find(gw_switch_last(server))->quiesces &&
+           !gw_quiesce_goes_on(server);
 }
 
 const char *gw_follow_fault(const struct gw_server *server,
@@ -35,11 +35,11 @@ const char *gw_follow_fault(const struct gw_server *server,
         return fault_of_cut(server, decision);
     case GW_DECIDE_END:
         return gw_server_is_ending(server) ? "a second end" : NULL;
-    case GW_DECIDE_DRAIN:
-        return may_drain(server) ? NULL : "a drain where none can be";
+    case GW_DECIDE_QUIESCE:
+        return may_quiesce(server) ? NULL : "a quiesce where none can be";
     case GW_DECIDE_RESUME:
-        return !gw_drain_goes_on(server) ? "a resume of what was not drained"
-                                         : NULL;
+        return !gw_quiesce_goes_on(server) ? "a resume of what was not quiesced"
+                                           : NULL;
     case GW_DECIDE_SWITCH:
         return gw_commit_of(server)->switch_fault(server, decision->clock);
     case GW_DECIDE_STEP:

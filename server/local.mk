@@ -13,8 +13,8 @@ libserver_a_SOURCES = \
 	%D%/commit_whole.c \
 	%D%/divide.c \
 	%D%/divide.h \
-	%D%/drain.c \
-	%D%/drain.h \
+	%D%/quiesce.c \
+	%D%/quiesce.h \
 	%D%/due.c \
 	%D%/due.h \
 	%D%/follow.c \
@@ -42,7 +42,7 @@ libserver_a_SOURCES = \
 	%D%/shard.h \
 	%D%/shard_arrays.c \
 	%D%/shard_update.c \
-	%D%/shown.c \
+	%D%/imports.c \
 	%D%/source.c \
 	%D%/source.h \
 	%D%/stall.c \

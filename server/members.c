@@ -12,7 +12,8 @@ static void got_member(struct gw_server *server,
 {
     int is_self = member->role == GW_ROLE_SERVER &&
                   member->incarnation == gw_member_incarnation(server->member);
-    gw_met_add(&server->members.met, server->options.machine, is_self, member);
+    gw_colocation_add(&server->members.colocation, server->options.machine,
+                      is_self, member);
     if (member->role == GW_ROLE_WORKER && member->id < server->ranks) {
         struct gw_session *session = &server->session[member->id];
         session->incarnation = member->incarnation;
@@ -35,20 +36,22 @@ static void got_member(struct gw_server *server,
     }
 }
 
-static void tell_mates(struct gw_server *server)
+static void tell_colocated(struct gw_server *server)
 {
-    struct gw_mates mates;
-    if (!server->options.met)
+    struct gw_colocated colocated;
+    if (!server->options.colocated)
         return;
-    gw_met_mates(&server->members.met, GW_ROLE_SERVER, server->number, &mates);
-    server->options.met(server->options.owner, &mates);
+    gw_colocation_seen_by(&server->members.colocation, GW_ROLE_SERVER,
+                          server->number, &colocated);
+    server->options.colocated(server->options.owner, &colocated);
 }
 
 static enum gw_status begin(struct gw_server *server, uint32_t members)
 {
     struct gw_shard_name *name =
         calloc((size_t)members + 1, sizeof *server->members.shard_name);
-    if (!name || gw_met_open(&server->members.met, members) != GW_OK) {
+    if (!name ||
+        gw_colocation_open(&server->members.colocation, members) != GW_OK) {
         free(name);
         return GW_ENOMEM;
     }
@@ -81,7 +84,7 @@ static void complete(struct gw_server *server)
     gw_member_set_rank(server->member, server->number);
     if (server->log)
         atomic_store(&server->log->rank, (int)server->number);
-    tell_mates(server);
+    tell_colocated(server);
 }
 
 void gw_members_view(struct gw_server *server, const struct gw_view *view)
@@ -139,7 +142,7 @@ enum gw_status gw_members_dial_leader(struct gw_server *server,
 void gw_members_close(struct gw_server *server)
 {
     free(server->members.shard_name);
-    gw_met_close(&server->members.met);
+    gw_colocation_close(&server->members.colocation);
 }
 
 /* ---- links ---- */

@@ -6,7 +6,7 @@
 #define GW_SERVER_MEMBERS_H
 
 #include "proto/control.h"
-#include "proto/mates.h"
+#include "proto/colocated.h"
 #include "proto/secret.h"
 #include "transport/link/transport.h"
 
@@ -20,11 +20,11 @@ struct gw_members {
     struct gw_shard_name {
         uint64_t incarnation;
         int has_secret;
-        struct gw_secret secret; /* that its logins prove */
-    } * shard_name;              /* [total], by number */
-    struct gw_met met;           /* on this host */
-    uint32_t shards_present;     /* shard 0: the others that are connected */
-    int present;                 /* all that this shard waits for */
+        struct gw_secret secret;     /* that its logins prove */
+    } * shard_name;                  /* [total], by number */
+    struct gw_colocation colocation; /* on this host */
+    uint32_t shards_present; /* shard 0: the others that are connected */
+    int present;             /* all that this shard waits for */
 };
 
 void gw_members_view(struct gw_server *server, const struct gw_view *view);

@@ -29,7 +29,7 @@ static int fits(const struct gw_server *server,
         return 1;
     if (frame->count == 0)
         return 0;
-    if (frame->kind == GW_FRAME_SHOWN)
+    if (frame->kind == GW_FRAME_EXPORTED)
         return gw_push_is_plain(frame);
     return gw_push_fits_slot(server, frame, index,
                              server->session[rank].landing);
@@ -50,7 +50,7 @@ const char *gw_push_read(struct gw_server *server,
     push->clock = frame->clock;
     push->decision = gw_session_decision(server, frame);
     push->absent = frame->length == 0;
-    push->shown = frame->kind == GW_FRAME_SHOWN;
+    push->exported = frame->kind == GW_FRAME_EXPORTED;
     push->summed = (frame->flags & GW_FLAG_SUM) != 0;
     push->samples = frame->count;
     if (!push->absent)
@@ -100,7 +100,7 @@ const char *gw_push_parts(struct gw_server *server, struct gw_push *push)
         (struct gw_part){.rank = push->rank, .samples = push->samples};
     push->part = &push->alone;
     push->n = 1;
-    if (push->shown && !server->regime.lockstep)
+    if (push->exported && !server->regime.lockstep)
         return "gradient that may change before it counts";
     if (push->summed) {
         push->part = gw_sum_of(server, push);
@@ -113,7 +113,7 @@ const char *gw_push_parts(struct gw_server *server, struct gw_push *push)
     if (!gw_measure_push(server, push->chunk, push->part, push->n, push->fault,
                          sizeof push->fault))
         return push->fault;
-    if (push->shown)
+    if (push->exported)
         gw_metrics_add(server->metrics, GW_METRIC_PUSHES_SHOWN, 1);
     return NULL;
 }
@@ -126,8 +126,8 @@ int gw_push_land(struct gw_server *server,
         gw_shard_slot(server->shard, part->rank, push->chunk);
     slot->sender = push->rank;
     slot->summed = push->summed;
-    slot->shown = push->shown;
-    slot->bad = part->bad != 0;
+    slot->exported = push->exported;
+    slot->nonfinite = part->nonfinite != 0;
     slot->samples = part->samples;
     slot->source.absent = push->absent || part->rank != push->rank;
     if (push->decision <= server->decision)

@@ -17,7 +17,7 @@ struct gw_push {
     uint64_t clock;
     uint64_t decision; /* the last that the sender knew */
     uint8_t absent;    /* without samples, and so without bytes */
-    uint8_t shown;     /* its sender has the bytes, not the landing slot */
+    uint8_t exported;  /* its sender has the bytes, not the landing slot */
     uint8_t summed;    /* the parts are of several ranks */
     uint32_t samples;
     const struct gw_part *part; /* [n] each rank's, by gw_push_parts */

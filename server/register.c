@@ -38,7 +38,7 @@ static void deregister(struct gw_server *server, float *array)
 
 void gw_register_arrays(struct gw_server *server)
 {
-    if (server->shard->hollow)
+    if (server->shard->payload_free)
         return;
     register_array(server, server->shard->weights[0]);
     register_array(server, server->shard->weights[1]);

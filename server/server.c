@@ -185,7 +185,7 @@ static const struct gw_member_handler handler = {
 static void halt(struct gw_server *server)
 {
     gw_stall_stop(server);
-    gw_drain_stop(server);
+    gw_quiesce_stop(server);
     gw_startup_stop(server);
 }
 
@@ -264,7 +264,7 @@ void gw_server_close(struct gw_server *server)
     gw_sum_close(server);
     free(server->session);
     free(server->clocks);
-    gw_drain_close(server);
+    gw_quiesce_close(server);
     gw_divide_close(server);
     free(server);
 }

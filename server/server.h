@@ -12,7 +12,7 @@
 
 #include "proto/control.h"
 #include "proto/log.h"
-#include "proto/mates.h"
+#include "proto/colocated.h"
 #include "proto/metrics.h"
 #include "proto/secret.h"
 #include "proto/status.h"
@@ -43,8 +43,8 @@ struct gw_server_options {
     struct gw_log *log;
     struct gw_metrics *metrics; /* of this thread */
     /* Called once, on the loop, when all members have joined and before the
-       shard has memory; may be NULL. The mates are the server's. */
-    void (*met)(void *owner, const struct gw_mates *mates);
+       shard has memory; may be NULL. The colocated are the server's. */
+    void (*colocated)(void *owner, const struct gw_colocated *colocated);
     /* Called once, on the loop, when the job is over: why, in one line. */
     void (*finished)(void *owner, enum gw_status status, const char *text);
     void *owner;

@@ -38,7 +38,7 @@ got_welcome(void *owner, struct gw_peer *peer, const struct gw_message *message)
     server->ranks = (uint32_t)server->config.cluster.workers;
     server->session = calloc(server->ranks, sizeof *server->session);
     server->clocks = calloc(server->ranks, sizeof *server->clocks);
-    if (!server->session || !server->clocks || gw_drain_open(server) != GW_OK)
+    if (!server->session || !server->clocks || gw_quiesce_open(server) != GW_OK)
         gw_server_finish(server, GW_ENOMEM, "no memory for %u workers",
                          server->ranks);
     else
@@ -158,10 +158,11 @@ got_arrived(void *owner, struct gw_peer *peer, const struct gw_message *message)
     gw_vote_arrived(owner, peer, &message->arrived);
 }
 
-static void
-got_settled(void *owner, struct gw_peer *peer, const struct gw_message *message)
+static void got_quiesced(void *owner,
+                         struct gw_peer *peer,
+                         const struct gw_message *message)
 {
-    gw_vote_settled(owner, peer, &message->settled);
+    gw_vote_quiesced(owner, peer, &message->quiesced);
 }
 
 static void
@@ -194,7 +195,7 @@ static const struct gw_message_handler leader_handlers[] = {
     {GW_FROM_COORDINATOR, GW_MESSAGE_STORED, got_stored},
     {GW_FROM_SHARD, GW_MESSAGE_VOTE, got_vote},
     {GW_FROM_SHARD, GW_MESSAGE_ARRIVED, got_arrived},
-    {GW_FROM_SHARD, GW_MESSAGE_SETTLED, got_settled},
+    {GW_FROM_SHARD, GW_MESSAGE_QUIESCED, got_quiesced},
     {GW_FROM_WORKER, GW_MESSAGE_SCORE, got_score},
     {GW_FROM_WORKER, GW_MESSAGE_SPEED, got_speed},
 };

@@ -12,7 +12,7 @@
  *   push.c              a push as its frame tells it
  *   sum.c               pushes of several workers in one
  *   measure.c           numbers that members may say
- *   shown.c             pushes that are read where their workers have them
+ *   imports.c             pushes that are read where their workers have them
  *   due.c               chunks that are looked at again
  *   commit.c            the stages of commits
  *   commit_table.c      the table of commits
@@ -21,7 +21,7 @@
  *   commit_quorum.c
  *   commit_per_push.c
  *   commit_update.c     updates of all of them
- *   drain.c             all ranks come to stand still
+ *   quiesce.c             all ranks come to stand still
  *   switch.c            from one policy to the next
  *   follow.c            the stream of decisions
  *   follow_fault.c      decisions that cannot be
@@ -40,7 +40,7 @@
 #include "proto/config.h"
 #include "server/commit_step.h"
 #include "server/divide.h"
-#include "server/drain.h"
+#include "server/quiesce.h"
 #include "server/due.h"
 #include "server/policy/decision.h"
 #include "server/policy/policy.h"
@@ -105,7 +105,7 @@ struct gw_server {
     struct gw_due due;
     struct gw_whole_step step;
     struct gw_quorum quorum;
-    struct gw_drain drain;
+    struct gw_quiesce quiesce;
     struct gw_switches switches;
     struct gw_timer cut_timer; /* private to follow.c */
     struct gw_divide divide;
@@ -157,9 +157,9 @@ void gw_vote_score(struct gw_server *server,
 void gw_vote_arrived(struct gw_server *server,
                      struct gw_peer *peer,
                      const struct gw_arrived *arrived);
-void gw_vote_settled(struct gw_server *server,
-                     struct gw_peer *peer,
-                     const struct gw_settled *settled);
+void gw_vote_quiesced(struct gw_server *server,
+                      struct gw_peer *peer,
+                      const struct gw_quiesced *quiesced);
 
 /* follow_fault.c: the fault of a decision, in words, from where this shard
    stands; NULL: none. */

@@ -15,13 +15,14 @@
  *   answer   wants for that version are answered (session_answer.c)
  *
  * Entry. The member hands frames to server.c, and session_frame.c picks pushes
- * among them: PUSH with bytes that were sent, SHOWN with bytes that a worker
- * shows. A push of several ranks follows its PARTS frame on the same link.
+ * among them: PUSH with bytes that were sent, EXPORTED with bytes that a worker
+ * exports. A push of several ranks follows its PARTS frame on the same link.
  *
  * Bytes. They arrive before the frame does: in the landing slot of the rank, or
- * in memory that the worker shows (shown.c). They stay there until the commit
- * has read them, so nothing is copied on this path, and nothing is allocated.
- * The rank does not write to them meanwhile: it has no newer weights.
+ * in memory that the worker exports (imports.c). They stay there until the
+ * commit has read them, so nothing is copied on this path, and nothing is
+ * allocated. The rank does not write to them meanwhile: it has no newer
+ * weights.
  *
  * Judging. A chunk has room for one push of each rank: of the clock that is its
  * version or, if ranks may be at different clocks, of the rank's next clock.

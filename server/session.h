@@ -24,12 +24,13 @@ struct gw_session {
     int has_secret;          /* the view has one: */
     struct gw_secret secret; /* that its logins prove */
     char host[64];
-    uint32_t landing;   /* window: its pushes */
-    uint32_t seeds;     /* window: rank 0's first weights */
-    uint32_t gradients; /* window of its own, that it shows, as it said last */
-    uint64_t clock;     /* each push: the next one, of all chunks here */
-    uint32_t pushed;    /* its chunks that are in; quorum: held, until it is
-                           decided which ranks count */
+    uint32_t landing; /* window: its pushes */
+    uint32_t seeds;   /* window: rank 0's first weights */
+    uint32_t
+        gradients;   /* window of its own, that it exports, as it said last */
+    uint64_t clock;  /* each push: the next one, of all chunks here */
+    uint32_t pushed; /* its chunks that are in; quorum: held, until it is
+                        decided which ranks count */
 };
 
 /* session_open.c */
@@ -67,15 +68,15 @@ gw_session_view(const struct gw_server *server, uint32_t rank, uint32_t chunk);
 void gw_session_answer(struct gw_server *server, uint32_t chunk);
 
 /*
- * shown.c: a chunk's place in an arena that a worker shows, valid until the
+ * imports.c: a chunk's place in an arena that a worker exports, valid until the
  * loop goes on; NULL: its link was cut, and the pushes that came by the link
  * are taken back. The other does so for all held pushes of a chunk, before they
  * are summed; 0: some were taken back.
  */
-const float *gw_shown_find(const struct gw_server *server,
-                           struct gw_peer *peer,
-                           uint32_t window,
-                           uint32_t chunk);
-int gw_shown_find_all(struct gw_server *server, uint32_t chunk);
+const float *gw_imports_find(const struct gw_server *server,
+                             struct gw_peer *peer,
+                             uint32_t window,
+                             uint32_t chunk);
+int gw_imports_find_all(struct gw_server *server, uint32_t chunk);
 
 #endif

@@ -6,7 +6,7 @@
  *
  *   open     each chunk has room for one want of each rank (want.h)
  *   due      the policy says whether the version satisfies the want; while
- *            ranks are drained, none does
+ *            ranks are quiesced, none does
  *   decide   decisions that precede the version are made first
  *   fill     the weights of the chunk, or a copy if they may change before
  *            they have left
@@ -36,7 +36,7 @@ static int is_void(const struct gw_server *server,
                    const struct gw_frame *frame,
                    const struct gw_want *want)
 {
-    return gw_drain_voids(server, gw_session_decision(server, frame)) &&
+    return gw_quiesce_voids(server, gw_session_decision(server, frame)) &&
            want->condition != GW_WANT_NOW;
 }
 
@@ -68,7 +68,7 @@ void gw_session_want(struct gw_server *server,
             return;
         }
     }
-    gw_drain_changed(server);
+    gw_quiesce_changed(server);
 }
 
 static void want_opened(void *owner, uint32_t rank, uint32_t index)
@@ -146,7 +146,7 @@ static int is_answerable(const struct gw_server *server,
 {
     if (want->condition == GW_WANT_NOW)
         return 1;
-    return !gw_drain_goes_on(server) &&
+    return !gw_quiesce_goes_on(server) &&
            server->regime.policy->answerable(want, view);
 }
 
@@ -267,5 +267,5 @@ static void on_answered(struct gw_send *send, enum gw_status status)
     struct gw_server *server = slot->owner;
     slot->sending = 0;
     answer_one(server, slot->rank, slot->chunk); /* it may want more by now */
-    gw_drain_changed(server);
+    gw_quiesce_changed(server);
 }

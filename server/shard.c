@@ -28,7 +28,7 @@ static void lay_out(struct gw_shard *shard)
         shard->chunk[i] = (struct gw_shard_chunk){
             .global = global,
             .elems = chunk->elems,
-            .stored = shard->hollow ? 0 : chunk->elems,
+            .stored = shard->payload_free ? 0 : chunk->elems,
             .first = chunk->shard_offset / sizeof(float),
         };
     }
@@ -73,8 +73,8 @@ enum gw_status gw_shard_create(const struct gw_map *map,
     shard->ranks = ranks;
     shard->chunks = map->shard_chunks[number];
     shard->elems = map->shard_bytes[number] / sizeof(float);
-    shard->hollow = !!(arrays & GW_SHARD_PAYLOAD_FREE);
-    shard->shared = arrays & GW_SHARD_SHARED && !shard->hollow;
+    shard->payload_free = !!(arrays & GW_SHARD_PAYLOAD_FREE);
+    shard->shared = arrays & GW_SHARD_SHARED && !shard->payload_free;
     shard->breathe = hold_breath;
     if (!take_tables(shard)) {
         gw_fail(error, status, "no memory for shard %u", number);
@@ -129,8 +129,9 @@ float *gw_shard_weights_of(const struct gw_shard *shard,
 
 const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk)
 {
-    return shard->hollow ? NULL
-                         : gw_shard_weights_of(shard, &shard->chunk[chunk]);
+    return shard->payload_free
+               ? NULL
+               : gw_shard_weights_of(shard, &shard->chunk[chunk]);
 }
 
 int gw_shard_encodes(const struct gw_shard *shard, enum gw_encoding encoding)
@@ -143,7 +144,7 @@ const void *gw_shard_encoded(struct gw_shard *shard,
                              enum gw_encoding encoding)
 {
     struct gw_shard_chunk *chunk = &shard->chunk[index];
-    if (encoding == GW_ENCODING_RAW || shard->hollow)
+    if (encoding == GW_ENCODING_RAW || shard->payload_free)
         return gw_shard_weights(shard, index);
     uint16_t *rounded = shard->bf16 + chunk->first;
     if (!chunk->rounded)
@@ -208,8 +209,8 @@ void gw_shard_renumber(struct gw_shard *shard, uint64_t clock)
         for (uint32_t rank = 0; rank < shard->ranks; rank++) {
             struct gw_shard_slot *slot = gw_shard_slot(shard, rank, i);
             slot->mark = clock;
-            /* shown bytes may not be there any more */
-            slot->shown = slot->summed = slot->bad = 0;
+            /* exported bytes may not be there any more */
+            slot->exported = slot->summed = slot->nonfinite = 0;
             slot->source.at = landing_of(shard, rank, i);
         }
     }
@@ -266,7 +267,7 @@ int gw_shard_hold(struct gw_shard *shard,
     slot->landed = 0;
     slot->samples = samples;
     slot->source.absent = empty != 0;
-    if (!slot->shown)
+    if (!slot->exported)
         slot->source.at = landing_of(shard, rank, index);
     chunk->samples += samples;
     chunk->held++;
@@ -376,7 +377,7 @@ const void *gw_shard_give(struct gw_shard *shard,
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
     float *const *copies = shard->given ? shard->given : shard->landing;
     gw_shard_slot(shard, rank, index)->given = chunk->updates;
-    if (shard->hollow)
+    if (shard->payload_free)
         return NULL;
     if (shard->own)
         return shard->own[rank] + chunk->first;

@@ -34,8 +34,9 @@
 struct gw_shard_chunk {
     uint32_t global; /* index in the map */
     uint32_t elems;
-    uint32_t stored; /* elements in memory: all, or none in a hollow shard */
-    size_t first;    /* element, in every array of this shard */
+    uint32_t
+        stored;   /* elements in memory: all, or none in a payload-free shard */
+    size_t first; /* element, in every array of this shard */
     uint64_t version;
     uint64_t updates; /* optimizer steps so far */
     uint64_t pushes;  /* applied, a step counting as one of each rank */
@@ -60,17 +61,17 @@ struct gw_shard_chunk {
 struct gw_shard_slot {
     uint64_t mark;  /* clocks below it are in: the next one to come */
     uint64_t given; /* each push: the chunk's updates at the last answer */
-    struct gw_source source; /* its values; of one that is shown, once shown.c
-                                has found them */
+    struct gw_source source; /* its values; of one that is exported, once
+                                imports.c has found them */
     uint32_t staleness; /* each push: updates between that and the last push */
     uint32_t sender;    /* the rank that pushed it */
     uint32_t samples;
     uint64_t decision;
-    uint8_t held;   /* counted for the chunk's current clock */
-    uint8_t landed; /* arrived, but waits for a decision */
-    uint8_t summed; /* a part of a sum, which the sender's slot has */
-    uint8_t bad;    /* summed: it was not finite */
-    uint8_t shown;  /* its sender has it, and not the landing slot */
+    uint8_t held;      /* counted for the chunk's current clock */
+    uint8_t landed;    /* arrived, but waits for a decision */
+    uint8_t summed;    /* a part of a sum, which the sender's slot has */
+    uint8_t nonfinite; /* summed: it was not finite */
+    uint8_t exported;  /* its sender has it, and not the landing slot */
 };
 
 struct gw_shard {
@@ -78,10 +79,11 @@ struct gw_shard {
     uint32_t number;
     uint32_t ranks;
     uint32_t chunks;
-    size_t elems; /* of one array, padding included */
-    int hollow;   /* payloads are lengths: arrays are addresses and no more */
-    int shared;   /* members of this host may write their landing slots
-                     themselves */
+    size_t elems;     /* of one array, padding included */
+    int payload_free; /* payloads are lengths: arrays are addresses and no more
+                       */
+    int shared;       /* members of this host may write their landing slots
+                         themselves */
     struct gw_shard_chunk *chunk;
     struct gw_shard_slot *slot; /* [chunks][ranks] */
     float *weights[2];
@@ -135,7 +137,7 @@ enum gw_status gw_shard_keep(struct gw_shard *shard,
                              struct gw_error *error);
 
 /* The memory of all arrays as they are, into `memory` unless that is NULL; how
-   many there are. Of a hollow shard none. */
+   many there are. Of a payload-free shard none. */
 uint32_t gw_shard_memory(const struct gw_shard *shard,
                          struct gw_memory *memory);
 
@@ -167,7 +169,7 @@ int gw_shard_find(const struct gw_shard *shard,
 struct gw_shard_slot *
 gw_shard_slot(const struct gw_shard *shard, uint32_t rank, uint32_t chunk);
 
-/* The current weights of a chunk, NULL in a hollow shard. */
+/* The current weights of a chunk, NULL in a payload-free shard. */
 const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk);
 
 /*
@@ -289,7 +291,7 @@ void gw_shard_update_group(struct gw_shard *shard,
  * that stays as it is until that rank's next push, however many updates others
  * make meanwhile. It lies in the rank's landing slot, which is free for as
  * long, or in `given`: fp32, as the rank has it. With GW_SHARD_OWN it is that
- * rank's own weights, raw. NULL in a hollow shard.
+ * rank's own weights, raw. NULL in a payload-free shard.
  */
 const void *gw_shard_give(struct gw_shard *shard,
                           uint32_t rank,
@@ -336,8 +338,8 @@ void gw_shard_begin_saved(struct gw_shard *shard, uint32_t i);
 
 /*
  * Within the shard. The current weights, an address and no more where it is
- * hollow; the other array has the current weights from now on; the clock of a
- * chunk is over and its slots may be filled again.
+ * payload-free; the other array has the current weights from now on; the clock
+ * of a chunk is over and its slots may be filled again.
  */
 float *gw_shard_weights_of(const struct gw_shard *shard,
                            const struct gw_shard_chunk *chunk);

@@ -73,12 +73,12 @@ static size_t stagger_next(struct gw_shard *shard, size_t bytes)
 /* NULL where there is no memory. */
 static void *take_pages(struct gw_shard *shard, size_t bytes)
 {
-    uint8_t *memory =
-        mmap(NULL, bytes, shard->hollow ? PROT_NONE : PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *memory = mmap(
+        NULL, bytes, shard->payload_free ? PROT_NONE : PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
-    if (!shard->hollow)
+    if (!shard->payload_free)
         madvise(memory, bytes, MADV_HUGEPAGE);
     return memory + stagger_next(shard, bytes);
 }
@@ -291,7 +291,7 @@ uint32_t gw_shard_memory(const struct gw_shard *shard, struct gw_memory *memory)
                                       shard->given, shard->squares, shard->own};
     size_t bytes = array_bytes(shard->map, shard->number);
     struct memories all = {.memory = memory};
-    if (shard->hollow)
+    if (shard->payload_free)
         return 0;
     note_pages(&all, shard->weights[0], bytes);
     note_pages(&all, shard->weights[1], bytes);

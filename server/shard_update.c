@@ -227,6 +227,6 @@ int gw_shard_is_nonfinite(const struct gw_shard *shard,
 {
     const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
     if (slot->summed)
-        return slot->bad;
+        return slot->nonfinite;
     return !gw_source_is_finite(&slot->source, shard->chunk[index].stored);
 }

@@ -6,7 +6,7 @@
  * it, so it is known wherever a chunk gets to that clock. A shard goes over
  * when its last chunk is there; nobody can have pushed more by then.
  *
- * From single pushes it is decided where all ranks stand still. Clocks are
+ * From per-push policies it is decided where all ranks stand still. Clocks are
  * numbered anew: every rank and every chunk is at the step of the switch. A
  * push from before it, sent again over a link that broke, is a duplicate.
  *
@@ -70,7 +70,7 @@ static void go_over(struct gw_server *server)
 
 void gw_switch_reached(struct gw_server *server)
 {
-    if (!server->switches.next.decision || gw_commit_of(server)->drains)
+    if (!server->switches.next.decision || gw_commit_of(server)->quiesces)
         return;
     for (uint32_t i = 0; i < server->shard->chunks; i++)
         if (server->shard->chunk[i].version != server->switches.next.clock)
@@ -114,7 +114,7 @@ void gw_switch_decided(struct gw_server *server,
         return;
     }
     server->switches.next = next;
-    if (!gw_commit_of(server)->drains) {
+    if (!gw_commit_of(server)->quiesces) {
         gw_switch_reached(server);
         return;
     }

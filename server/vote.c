@@ -63,15 +63,15 @@ void gw_vote_arrived(struct gw_server *server,
                          shard, arrived->clock);
 }
 
-void gw_vote_settled(struct gw_server *server,
-                     struct gw_peer *peer,
-                     const struct gw_settled *settled)
+void gw_vote_quiesced(struct gw_server *server,
+                      struct gw_peer *peer,
+                      const struct gw_quiesced *quiesced)
 {
-    if (pass_on(server, (struct gw_message){.kind = GW_MESSAGE_SETTLED,
-                                            .settled = *settled}))
+    if (pass_on(server, (struct gw_message){.kind = GW_MESSAGE_QUIESCED,
+                                            .quiesced = *quiesced}))
         return;
     uint32_t shard = peer ? peer->id : server->number;
-    if (gw_leader_settled(server->leader, shard, settled) != GW_OK)
+    if (gw_leader_quiesced(server->leader, shard, quiesced) != GW_OK)
         gw_server_finish(server, GW_EPROTO,
                          "shard %u names ranks that this job has not got",
                          shard);

@@ -84,7 +84,7 @@ check_PROGRAMS += \
 	%D%/sim/test_scores \
 	%D%/sim/test_seeds \
 	%D%/sim/test_scale \
-	%D%/sim/test_shown \
+	%D%/sim/test_imports \
 	%D%/sim/test_silence \
 	%D%/sim/test_simulate \
 	%D%/sim/test_slow \
@@ -138,7 +138,7 @@ check_PROGRAMS += \
 	%D%/unit/test_dispatch \
 	%D%/unit/test_distance \
 	%D%/unit/test_doctor \
-	%D%/unit/test_each \
+	%D%/unit/test_per_push \
 	%D%/unit/test_estimate \
 	%D%/unit/test_exchange \
 	%D%/unit/test_feed \
@@ -150,7 +150,7 @@ check_PROGRAMS += \
 	%D%/unit/test_login \
 	%D%/unit/test_manifest \
 	%D%/unit/test_map \
-	%D%/unit/test_mates \
+	%D%/unit/test_colocated \
 	%D%/unit/test_measure \
 	%D%/unit/test_memory \
 	%D%/unit/test_metrics \
@@ -349,7 +349,7 @@ GW_SIMULATE = cli/lab/network.c cli/lab/network.h cli/lab/placement.c cli/lab/pl
 	cli/json.c cli/json.h cli/record.c cli/record.h cli/lab/simulate.c cli/lab/simulate.h \
 	cli/lab/straggle.c cli/lab/straggle.h
 GW_DOCTOR = cli/doctor/doctor.c cli/doctor/doctor.h cli/doctor/doctor_device.c \
-	cli/doctor/doctor_knock.c \
+	cli/doctor/doctor_dial_back.c \
 	cli/doctor/doctor_limits.c cli/doctor/doctor_model.c cli/doctor/doctor_network.c \
 	cli/doctor/doctor_owner.c cli/doctor/doctor_peer.c cli/doctor/doctor_pin.c \
 	cli/doctor/doctor_serve.c cli/doctor/doctor_wire.c cli/doctor/doctor_wire.h
@@ -417,7 +417,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
-%C%_sim_test_shown_SOURCES = %D%/sim/test_shown.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_imports_SOURCES = %D%/sim/test_imports.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_silence_SOURCES = %D%/sim/test_silence.c $(GW_CLUSTER)
 %C%_sim_test_slow_SOURCES = %D%/sim/test_slow.c $(GW_CLUSTER) \
 	$(GW_SIMULATE)
@@ -451,7 +451,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_PAIR)
 %C%_table_test_transport_windows_SOURCES = \
 	%D%/table/test_transport_windows.c $(GW_PAIR)
-%C%_unit_test_each_SOURCES = %D%/unit/test_each.c $(GW_SINGLE) $(GW_PLAIN)
+%C%_unit_test_per_push_SOURCES = %D%/unit/test_per_push.c $(GW_SINGLE) $(GW_PLAIN)
 %C%_unit_test_mlp_rounds_SOURCES = %D%/unit/test_mlp_rounds.c $(GW_MLP_BENCH)
 %C%_unit_test_mlp_rules_SOURCES = %D%/unit/test_mlp_rules.c $(GW_MLP_BENCH)
 %C%_unit_test_decision_SOURCES = %D%/unit/test_decision.c $(GW_LEADER)

@@ -21,7 +21,7 @@ enum gw_status gw_worker_open_device(struct gw_worker *worker,
     const struct gw_device_options options = {
         .threads = 1, .precision = gw_precision_of(worker->config)};
     const struct gw_backend_ops *given =
-        worker->hollow ? &gw_no_arithmetic : worker->options->backend;
+        worker->payload_free ? &gw_no_arithmetic : worker->options->backend;
     if (!given)
         return gw_device_open(worker->config, place_of(worker), choice_p,
                               device_p, error);
@@ -71,7 +71,7 @@ enum gw_status gw_worker_check_room(const struct gw_worker *worker,
                                         .test = worker->test,
                                         .backend = worker->backend};
     struct gw_device_room room = {.devices = 1};
-    if (worker->hollow || worker->backend->on_host)
+    if (worker->payload_free || worker->backend->on_host)
         return GW_OK;
     worker->backend->memory(worker->device, &room.total_bytes,
                             &room.free_bytes);

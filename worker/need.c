@@ -110,25 +110,25 @@ static void count_local(const struct gw_config *config,
 }
 
 /* Counts memory that is another process's as well: landing slots, unless
-   gradients are only shown. */
+   gradients are only exported. */
 static void count_near(const struct gw_config *config,
                        const struct gw_policy_plan *policy,
                        const struct gw_map *map,
                        const struct gw_worker_near *near,
                        struct gw_worker_need *need)
 {
-    int hollow = config->train.arithmetic == GW_ARITHMETIC_NONE;
-    int writes =
-        !hollow && gw_policy_phases_of(policy, GW_POLICY_SYNC) < policy->n;
-    uint64_t others = near ? near->neighbours : 0;
+    int payload_free = config->train.arithmetic == GW_ARITHMETIC_NONE;
+    int writes = !payload_free &&
+                 gw_policy_phases_of(policy, GW_POLICY_SYNC) < policy->n;
+    uint64_t others = near ? near->grouped : 0;
     for (size_t shard = 0; near && shard < map->shards; shard++) {
         if (!near->shard[shard])
             continue;
         need->messages += gw_config_connections(config) * NEAR_LINK_MESSAGES;
         need->shared += writes ? map->shard_bytes[shard] : 0;
     }
-    /* the neighbours' gradients and weights of the chunks that this one owns */
-    if (others > 0 && !hollow)
+    /* the group's gradients and weights of the chunks that this one owns */
+    if (others > 0 && !payload_free)
         need->shared +=
             (map->arena_bytes +
              gw_encoded_size(config->train.weights, map->arena_bytes)) *
@@ -142,7 +142,7 @@ enum gw_status gw_worker_need(const struct gw_worker_case *what,
                               struct gw_error *error)
 {
     const struct gw_config *config = what->config;
-    int hollow = config->train.arithmetic == GW_ARITHMETIC_NONE;
+    int payload_free = config->train.arithmetic == GW_ARITHMETIC_NONE;
     struct gw_worker_need need = {
         .tables = gw_client_table_bytes(map, gw_config_connections(config)) +
                   gw_map_bytes(map),
@@ -162,7 +162,7 @@ enum gw_status gw_worker_need(const struct gw_worker_case *what,
     count_data(what->train, &need);
     if (what->test)
         count_data(what->test, &need);
-    if (!hollow) {
+    if (!payload_free) {
         need.weights = need.gradients = map->arena_bytes;
         if (config->train.weights == GW_ENCODING_BF16)
             need.weights += map->arena_bytes / 2; /* as they arrive */

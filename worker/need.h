@@ -39,7 +39,7 @@ struct gw_worker_need {
     uint64_t data;  /* unpacked files, labels */
     uint64_t local; /* arenas and states for local steps */
     uint64_t snapshot; /* with checkpoint.dir, from the first one on */
-    uint64_t shared;   /* not its own: landing slots of near shards, neighbours'
+    uint64_t shared;   /* not its own: landing slots of near shards, the group's
                           gradients to sum and weights for them */
     uint64_t tables;
     uint64_t messages; /* and connections; measured, not counted */
@@ -66,7 +66,7 @@ enum gw_status gw_worker_map(const struct gw_worker_case *what,
 /* The members on the worker's host, if links within it are in shared memory. */
 struct gw_worker_near {
     const uint8_t *shard; /* [shards of the map] non-zero: on this host */
-    uint32_t neighbours;  /* workers that push one sum with it */
+    uint32_t grouped;     /* workers that push one sum with it */
 };
 
 /* `near`: NULL: nobody. An outline of the backend (gw_backend_outline) gives

@@ -26,8 +26,8 @@ static uint64_t paged(const struct gw_backend_ops *ops, uint64_t bytes)
 
 /*
  * Non-zero if others than the worker's own computation may use the device as
- * well (lender.h): to sum with others of its host, or for a network that reads
- * there. The members of each host are not known before all are there.
+ * well (device_share.h): to sum with others of its host, or for a network that
+ * reads there. The members of each host are not known before all are there.
  */
 static int may_lend(const struct gw_config *config)
 {

@@ -62,7 +62,7 @@ static void load(struct gw_worker *worker,
                  const struct gw_dataset *data,
                  const struct gw_batch_site *site)
 {
-    if (!worker->hollow)
+    if (!worker->payload_free)
         gw_feed_load(&worker->feed, data, site);
 }
 
@@ -91,7 +91,7 @@ static int batch_ahead(const struct gw_worker *worker,
             return 0;
         batch = 0;
     }
-    if (worker->hollow || step.run.n == 0)
+    if (worker->payload_free || step.run.n == 0)
         return 0;
     *site_p = site_of(worker, &step, batch);
     return 1;

@@ -12,11 +12,11 @@ static enum gw_status open_data(struct gw_worker *worker)
     const struct gw_worker_options *options = worker->options;
     enum gw_status status = GW_OK;
     worker->train = options->train;
-    worker->test = worker->hollow ? NULL : options->test;
+    worker->test = worker->payload_free ? NULL : options->test;
     if (!worker->train)
         status = gw_dataset_open(worker->config, GW_DATASET_TRAIN,
                                  &worker->train, worker->error);
-    if (status == GW_OK && !worker->test && !worker->hollow &&
+    if (status == GW_OK && !worker->test && !worker->payload_free &&
         worker->config->data.test.n > 0)
         status = gw_dataset_open(worker->config, GW_DATASET_TEST, &worker->test,
                                  worker->error);
@@ -39,7 +39,7 @@ static enum gw_status explain(struct gw_worker *worker, enum gw_status status)
 static enum gw_status check_labels(const struct gw_worker *worker)
 {
     const struct gw_config *config = worker->config;
-    if (worker->hollow)
+    if (worker->payload_free)
         return GW_OK;
     enum gw_status status = gw_model_check_labels(config, worker->train,
                                                   worker->train, worker->error);
@@ -104,7 +104,7 @@ static void tell_data(const struct gw_worker *worker,
             gw_log_warn(worker->options->client.log, "%s: %s",
                         i == 0 ? "data.train" : "data.test", doubtful);
     }
-    if (worker->hollow)
+    if (worker->payload_free)
         return;
     gw_model_note_outputs(worker->model, gw_dataset_shape(worker->train),
                           outputs, sizeof outputs);
@@ -136,7 +136,7 @@ static enum gw_status declare(struct gw_worker *worker)
         .tuned = worker->tuned,
         .note = note,
     };
-    if (!worker->hollow) /* its samples are not read */
+    if (!worker->payload_free) /* its samples are not read */
         gw_dataset_digest(worker->train, declaration.data_digest);
     enum gw_status status = gw_rank_declare(worker->rank, &declaration);
     return gw_rank_fail(worker->rank, explain(worker, status));
@@ -145,12 +145,12 @@ static enum gw_status declare(struct gw_worker *worker)
 static enum gw_status meet(struct gw_worker *worker)
 {
     const struct gw_worker_options *options = worker->options;
-    struct gw_mates mates;
-    if (!options->met)
+    struct gw_colocated colocated;
+    if (!options->colocated)
         return GW_OK;
-    enum gw_status status = gw_rank_meet(worker->rank, &mates);
+    enum gw_status status = gw_rank_meet(worker->rank, &colocated);
     if (status == GW_OK)
-        options->met(options->owner, &mates);
+        options->colocated(options->owner, &colocated);
     return status;
 }
 
@@ -183,7 +183,7 @@ static enum gw_status set_up(struct gw_worker *worker)
 
 static enum gw_status train(struct gw_worker *worker)
 {
-    if (gw_rank_makes_weights(worker->rank) && !worker->hollow)
+    if (gw_rank_makes_weights(worker->rank) && !worker->payload_free)
         gw_model_init(worker->model, worker->config->train.seed,
                       gw_rank_weights(worker->rank));
     enum gw_status status = gw_rank_start(worker->rank);
@@ -204,7 +204,8 @@ static void tear_down(struct gw_worker *worker)
 static enum gw_status run(struct gw_worker *worker)
 {
     worker->config = gw_rank_config(worker->rank);
-    worker->hollow = worker->config->train.arithmetic == GW_ARITHMETIC_NONE;
+    worker->payload_free =
+        worker->config->train.arithmetic == GW_ARITHMETIC_NONE;
     enum gw_status status = set_up(worker);
     if (status == GW_OK)
         status = train(worker);

@@ -26,7 +26,7 @@ struct gw_worker_options {
     /* called once, on the worker's thread, when all members have joined and the
        worker has a device, before it has data or memory; NULL: the worker does
        not wait for them */
-    void (*met)(void *owner, const struct gw_mates *mates);
+    void (*colocated)(void *owner, const struct gw_colocated *colocated);
     void *owner;
 };
 

@@ -22,7 +22,8 @@ struct gw_worker {
     struct gw_error *error;
     struct gw_rank *rank;
     const struct gw_config *config; /* the rank's */
-    int hollow; /* nothing is computed: arrays have no memory behind them */
+    int payload_free; /* nothing is computed: arrays have no memory behind them
+                       */
 
     const struct gw_backend_ops *backend;
     struct gw_device *device;

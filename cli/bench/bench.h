@@ -58,7 +58,7 @@ enum gw_bench_path {
 /* A transport to measure. */
 struct gw_bench_route {
     const struct gw_transport_ops *transport;
-    struct gw_routes ways; /* transports of the training path over it */
+    struct gw_routes routes; /* transports of the training path over it */
 };
 
 struct gw_bench_options {

@@ -121,7 +121,7 @@ static void coordinator_main(struct gw_bench_child *child)
     const int fd = STDERR_FILENO;
     struct gw_log log = open_log("coordinator", &fd);
     struct gw_coordinator_options options = {
-        .transport = child->what->route->ways.control,
+        .transport = child->what->route->routes.control,
         .machine = 1,
         .listen = "127.0.0.1:0",
         .secret = &job->secret,
@@ -157,8 +157,8 @@ static void server_main(struct gw_bench_child *child)
     struct gw_metrics metrics = {0};
     char address[GW_ADDRESS_MAX] = "";
     struct gw_server_options options = {
-        .transport = child->what->route->ways.control,
-        .data = child->what->route->ways.data,
+        .transport = child->what->route->routes.control,
+        .data = child->what->route->routes.data,
         .interface = "",
         .coordinator = job->coordinator,
         .secret = &job->secret,
@@ -328,8 +328,8 @@ static void worker_main(struct gw_bench_child *child)
     struct gw_log log = open_log("worker", &fd);
     struct gw_metrics metrics = {0};
     struct gw_client_options options = {
-        .transport = child->what->route->ways.control,
-        .data = child->what->route->ways.data,
+        .transport = child->what->route->routes.control,
+        .data = child->what->route->routes.data,
         .interface = "",
         .coordinator = job->coordinator,
         .secret = &job->secret,

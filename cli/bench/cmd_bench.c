@@ -133,8 +133,8 @@ static enum gw_status read_route(const char *name,
     if (strcmp(route->transport->name, "sim") == 0)
         return gw_fail(error, GW_EUSAGE,
                        "bench: --transport sim has no real time to measure");
-    return gw_routes_find(route->transport->name, &route->ways, why, sizeof why,
-                          error);
+    return gw_routes_find(route->transport->name, &route->routes, why,
+                          sizeof why, error);
 }
 
 /* The next of the list. */

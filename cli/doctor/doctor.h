@@ -61,12 +61,12 @@ struct gw_doctor_memory {
 
 /* Other findings of a measurement with a peer. */
 struct gw_doctor_seen {
-    int reached;             /* over tcp */
-    int has_clock;           /* the peer has sent its clock */
-    int64_t ahead_us;        /* lead of this host's clock */
-    uint64_t within_us;      /* error of ahead_us, at most */
-    enum gw_verdict knocked; /* the peer reached a port of this host */
-    char knock[512];         /* in words */
+    int reached;                 /* over tcp */
+    int has_clock;               /* the peer has sent its clock */
+    int64_t ahead_us;            /* lead of this host's clock */
+    uint64_t within_us;          /* error of ahead_us, at most */
+    enum gw_verdict dialed_back; /* the peer reached a port of this host */
+    char dial_back[512];         /* in words */
 };
 
 struct gw_doctor {
@@ -167,26 +167,28 @@ void gw_doctor_check_route(struct gw_doctor *doctor);
 /* Fills in doctor->seen for later checks. */
 void gw_doctor_check_peers(struct gw_doctor *doctor);
 
-/* ---- doctor_knock.c ---- */
+/* ---- doctor_dial_back.c ---- */
 
 struct gw_loop;
 struct gw_transport;
-struct gw_doctor_knock;
+struct gw_doctor_dial_back;
 
 /*
- * Listens at the port of the job's coordinator, so that the peer can knock;
- * until gw_doctor_knock_close. NULL: not possible, seen->knock has the reason.
+ * Listens at the port of the job's coordinator, so that the peer can dial_back;
+ * until gw_doctor_dial_back_close. NULL: not possible, seen->dial_back has the
+ * reason.
  */
-struct gw_doctor_knock *gw_doctor_knock_open(const struct gw_doctor *doctor,
-                                             const char *peer,
-                                             struct gw_transport *transport,
-                                             struct gw_doctor_seen *seen);
-uint16_t gw_doctor_knock_port(const struct gw_doctor_knock *knock);
+struct gw_doctor_dial_back *
+gw_doctor_dial_back_open(const struct gw_doctor *doctor,
+                         const char *peer,
+                         struct gw_transport *transport,
+                         struct gw_doctor_seen *seen);
+uint16_t gw_doctor_dial_back_port(const struct gw_doctor_dial_back *dial_back);
 /* Judges the peer's answer; NULL: none. */
-void gw_doctor_knock_judge(const struct gw_doctor_knock *knock,
-                           const char *said,
-                           struct gw_doctor_seen *seen);
-void gw_doctor_knock_close(struct gw_doctor_knock *knock);
+void gw_doctor_dial_back_judge(const struct gw_doctor_dial_back *dial_back,
+                               const char *said,
+                               struct gw_doctor_seen *seen);
+void gw_doctor_dial_back_close(struct gw_doctor_dial_back *dial_back);
 
 /* ---- doctor_owner.c ---- */
 

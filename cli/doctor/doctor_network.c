@@ -20,17 +20,17 @@
 /* ---- transports ---- */
 
 /* Two processes choose among them when they meet. */
-static void say_ways(struct gw_doctor *doctor,
-                     const struct gw_routes *ways,
-                     const char *why)
+static void say_routes(struct gw_doctor *doctor,
+                       const struct gw_routes *routes,
+                       const char *why)
 {
     char list[128] = "";
     size_t used = 0;
-    for (size_t i = 0; ways->data[i] && used < sizeof list; i++)
+    for (size_t i = 0; routes->data[i] && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s%s",
-                                 i ? ", else " : "", ways->data[i]->name,
-                                 ways->data[i]->within_host ? " within a host"
-                                                            : "");
+                                 i ? ", else " : "", routes->data[i]->name,
+                                 routes->data[i]->within_host ? " within a host"
+                                                              : "");
     gw_doctor_say(doctor, GW_VERDICT_NOTE,
                   "with cluster.transport = \"%s\" tensors go over %s%s%s",
                   doctor->config->cluster.transport, list, why[0] ? ": " : "",
@@ -40,7 +40,7 @@ static void say_ways(struct gw_doctor *doctor,
 void gw_doctor_check_transports(struct gw_doctor *doctor)
 {
     const char *asked = doctor->config->cluster.transport;
-    struct gw_routes ways;
+    struct gw_routes routes;
     struct gw_error error;
     char why[512];
     for (size_t i = 0; gw_transports[i]; i++) {
@@ -60,15 +60,15 @@ void gw_doctor_check_transports(struct gw_doctor *doctor)
             gw_doctor_say(doctor, GW_VERDICT_NOTE, "%s does not work here: %s",
                           ops->name, why);
     }
-    if (gw_routes_find(asked, &ways, why, sizeof why, &error) != GW_OK)
+    if (gw_routes_find(asked, &routes, why, sizeof why, &error) != GW_OK)
         return; /* as was said above */
-    if (strcmp(ways.control->name, "sim") == 0)
+    if (strcmp(routes.control->name, "sim") == 0)
         gw_doctor_say(
             doctor, GW_VERDICT_FIX,
             "cluster.transport = \"sim\" is for simulated jobs, these "
             "are processes: set it to auto, shm, rdma or tcp");
     else
-        say_ways(doctor, &ways, why);
+        say_routes(doctor, &routes, why);
 }
 
 /* ---- interfaces ---- */
@@ -229,12 +229,13 @@ void gw_doctor_check_interface(struct gw_doctor *doctor)
 static int has_far_servers(const struct gw_config *config,
                            char addresses[GW_ADDRESSES_MAX])
 {
-    struct gw_routes ways;
+    struct gw_routes routes;
     struct gw_error error;
     char hosts[GW_ADDRESSES_MAX], why[512];
-    if (gw_routes_find(config->cluster.transport, &ways, why, sizeof why,
+    if (gw_routes_find(config->cluster.transport, &routes, why, sizeof why,
                        &error) != GW_OK ||
-        gw_place_hosts(config, &ways, "127.0.0.1:1", hosts, &error) != GW_OK ||
+        gw_place_hosts(config, &routes, "127.0.0.1:1", hosts, &error) !=
+            GW_OK ||
         gw_place_ports(hosts, 0, addresses, &error) != GW_OK)
         return 0;
     return !gw_place_is_loopback(addresses);
@@ -407,7 +408,7 @@ void gw_doctor_check_firewall(struct gw_doctor *doctor)
                 "keeps this host from it",
                 doctor->peer[i]);
         else
-            gw_doctor_say(doctor, seen->knocked, "%s", seen->knock);
+            gw_doctor_say(doctor, seen->dialed_back, "%s", seen->dial_back);
     }
 }
 

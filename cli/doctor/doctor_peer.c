@@ -272,19 +272,20 @@ static enum gw_status dial(struct probe *probe,
                          error);
 }
 
-/* Lets the other side knock here. An older version closes the link instead. */
-static void be_knocked_at(struct probe *probe, struct gw_transport *transport)
+/* Lets the other side dial back. An older version closes the link instead. */
+static void be_dialed_back(struct probe *probe, struct gw_transport *transport)
 {
     const struct inquiry *inquiry = probe->inquiry;
-    struct gw_doctor_knock *knock = gw_doctor_knock_open(
+    struct gw_doctor_dial_back *dial_back = gw_doctor_dial_back_open(
         inquiry->doctor, inquiry->peer, transport, inquiry->seen);
-    if (!knock)
+    if (!dial_back)
         return;
     int told = gw_doctor_tell(&probe->end, GW_DOCTOR_KNOCK,
-                              gw_doctor_knock_port(knock)) &&
+                              gw_doctor_dial_back_port(dial_back)) &&
                await(probe, LIMIT_US);
-    gw_doctor_knock_judge(knock, told ? probe->end.where : NULL, inquiry->seen);
-    gw_doctor_knock_close(knock);
+    gw_doctor_dial_back_judge(dial_back, told ? probe->end.where : NULL,
+                              inquiry->seen);
+    gw_doctor_dial_back_close(dial_back);
 }
 
 /* 0: the peer did not tell its other transports. */
@@ -296,7 +297,7 @@ static int inquire(struct probe *probe, struct gw_transport *transport)
         return 0;
     snprintf(inquiry->where, GW_DOCTOR_WHERE_MAX, "%s", probe->end.where);
     inquiry->seen->reached = 1;
-    be_knocked_at(probe, transport);
+    be_dialed_back(probe, transport);
     return 1;
 }
 
@@ -447,7 +448,8 @@ static void check_peer(struct gw_doctor *doctor, size_t i)
                                     .peer = peer,
                                     .seen = &doctor->seen[i],
                                     .where = where};
-    doctor->seen[i] = (struct gw_doctor_seen){.knocked = GW_VERDICT_UNKNOWN};
+    doctor->seen[i] =
+        (struct gw_doctor_seen){.dialed_back = GW_VERDICT_UNKNOWN};
     const struct gw_transport_ops *tcp = find_ops("tcp");
     double rate = measure_and_say(doctor, tcp, peer, &inquiry);
     if (rate <= 0)

@@ -8,7 +8,7 @@
 
 #include "cli/host/pin_host.h"
 #include "cli/host/pin_member.h"
-#include "proto/mates.h"
+#include "proto/colocated.h"
 
 /* Lines per role, so that other hosts of a large cluster are not listed
    here. */
@@ -81,13 +81,14 @@ static enum gw_status make_guess(const struct gw_config *config,
     return GW_OK;
 }
 
-static struct gw_mates mates_of(const struct guess *guess, uint32_t place)
+static struct gw_colocated colocated_of(const struct guess *guess,
+                                        uint32_t place)
 {
-    return (struct gw_mates){.workers = guess->workers,
-                             .shards = guess->shards,
-                             .place = place,
-                             .worker = guess->worker,
-                             .shard = guess->shard};
+    return (struct gw_colocated){.workers = guess->workers,
+                                 .shards = guess->shards,
+                                 .place = place,
+                                 .worker = guess->worker,
+                                 .shard = guess->shard};
 }
 
 static void say_workers(struct gw_doctor *doctor,
@@ -96,8 +97,8 @@ static void say_workers(struct gw_doctor *doctor,
 {
     char text[GW_PIN_TEXT_MAX];
     for (uint32_t i = 0; i < guess->workers && i < LINES_MAX; i++) {
-        const struct gw_mates mates = mates_of(guess, i);
-        gw_pin_member_say_worker(member, &mates, guess->device[i], text);
+        const struct gw_colocated colocated = colocated_of(guess, i);
+        gw_pin_member_say_worker(member, &colocated, guess->device[i], text);
         gw_doctor_say(doctor, GW_VERDICT_OK, "worker %u of %u here: %s", i,
                       guess->workers, text);
     }
@@ -110,8 +111,8 @@ static void say_shards(struct gw_doctor *doctor,
 {
     char text[GW_PIN_TEXT_MAX];
     for (uint32_t i = 0; i < guess->shards && i < LINES_MAX; i++) {
-        const struct gw_mates mates = mates_of(guess, i);
-        gw_pin_member_say_shard(member, &mates, text);
+        const struct gw_colocated colocated = colocated_of(guess, i);
+        gw_pin_member_say_shard(member, &colocated, text);
         gw_doctor_say(doctor, GW_VERDICT_OK, "shard %u of %u here: %s", i,
                       guess->shards, text);
     }

@@ -2,7 +2,7 @@
  * The measured side: listens on every working transport and takes part in
  * measurements until a signal ends the process. It keeps four windows at most,
  * never reads their contents, and answers nothing outside the protocol. It
- * knocks at the asking host only, at one port at a time.
+ * dials back the asking host only, at one port at a time.
  */
 #include "config.h"
 
@@ -37,7 +37,7 @@ struct guest {
     struct gw_doctor_end end;
     struct serve *serve;
     struct gw_timer idle;
-    struct gw_link *knock; /* link to the guest's host; NULL: none */
+    struct gw_link *dial_back; /* link to the guest's host; NULL: none */
     int taken; /* set from the login on; end.link is set once it is up */
     uint64_t puts;
 };
@@ -64,9 +64,9 @@ static int is_tcp(const struct endpoint *endpoint)
 static void leave(struct guest *guest)
 {
     gw_timer_stop(guest->serve->loop, &guest->idle);
-    if (guest->knock)
-        gw_link_close(guest->knock);
-    guest->knock = NULL;
+    if (guest->dial_back)
+        gw_link_close(guest->dial_back);
+    guest->dial_back = NULL;
     gw_doctor_end_close(&guest->end);
     guest->taken = 0;
 }
@@ -95,43 +95,46 @@ static void on_up(struct gw_link *link, const struct gw_reply *reply)
     gw_doctor_tell(&guest->end, GW_DOCTOR_WINDOW, guest->end.mine);
 }
 
-/* ---- knocking at a guest's host ---- */
+/* ---- dialing back a guest's host ---- */
 
-static void knocked(struct guest *guest, const char *text)
+static void dialed_back(struct guest *guest, const char *text)
 {
-    guest->knock = NULL;
-    snprintf(guest->end.knocked, sizeof guest->end.knocked, "%.200s", text);
-    if (!gw_doctor_tell_text(&guest->end, guest->end.knocked))
+    guest->dial_back = NULL;
+    snprintf(guest->end.dialed_back, sizeof guest->end.dialed_back, "%.200s",
+             text);
+    if (!gw_doctor_tell_text(&guest->end, guest->end.dialed_back))
         drop(guest, "it asks for too much at once");
 }
 
-static void on_knock_up(struct gw_link *link, const struct gw_reply *reply)
+static void on_dial_back_up(struct gw_link *link, const struct gw_reply *reply)
 {
     (void)reply;
     gw_link_close(link);
-    knocked(link->owner, GW_DOCTOR_REACHED);
+    dialed_back(link->owner, GW_DOCTOR_REACHED);
 }
 
-static void on_knock_frame(struct gw_link *link,
-                           const struct gw_frame *frame,
-                           const void *payload)
+static void on_dial_back_frame(struct gw_link *link,
+                               const struct gw_frame *frame,
+                               const void *payload)
 {
     (void)link, (void)frame, (void)payload; /* it was closed at once */
 }
 
 static void
-on_knock_down(struct gw_link *link, enum gw_status status, const char *why)
+on_dial_back_down(struct gw_link *link, enum gw_status status, const char *why)
 {
     (void)status;
-    knocked(link->owner, why);
+    dialed_back(link->owner, why);
 }
 
-static const struct gw_link_handler knock_handler = {
-    .up = on_knock_up, .frame = on_knock_frame, .down = on_knock_down};
+static const struct gw_link_handler dial_back_handler = {
+    .up = on_dial_back_up,
+    .frame = on_dial_back_frame,
+    .down = on_dial_back_down};
 
 /* Knocks at the guest's own host and nowhere else, so that nobody can aim it at
-   others. Returns 0 for an invalid port, or while another knock runs. */
-static int knock(struct guest *guest, uint64_t port)
+   others. Returns 0 for an invalid port, or while another dial runs. */
+static int dial_back(struct guest *guest, uint64_t port)
 {
     struct serve *serve = guest->serve;
     struct gw_hello hello;
@@ -142,15 +145,15 @@ static int knock(struct guest *guest, uint64_t port)
     const char *colon = strrchr(remote, ':');
     while (tcp < serve->endpoint + serve->endpoints && !is_tcp(tcp))
         tcp++;
-    if (guest->knock || !colon || port == 0 || port > UINT16_MAX ||
+    if (guest->dial_back || !colon || port == 0 || port > UINT16_MAX ||
         tcp == serve->endpoint + serve->endpoints || !tcp->transport)
         return 0;
     snprintf(address, sizeof address, "%.*s:%" PRIu64, (int)(colon - remote),
              remote, port);
     gw_doctor_hello(serve->loop, &hello);
-    if (tcp->ops->dial(tcp->transport, address, &hello, &knock_handler, guest,
-                       NULL, &guest->knock, &error) != GW_OK)
-        knocked(guest, error.text);
+    if (tcp->ops->dial(tcp->transport, address, &hello, &dial_back_handler,
+                       guest, NULL, &guest->dial_back, &error) != GW_OK)
+        dialed_back(guest, error.text);
     return 1;
 }
 
@@ -178,7 +181,7 @@ static int answer(struct guest *guest, const struct gw_frame *frame)
     case GW_DOCTOR_WHERE:
         return gw_doctor_tell_text(end, end->where);
     case GW_DOCTOR_KNOCK:
-        return knock(guest, frame->clock);
+        return dial_back(guest, frame->clock);
     default:
         return 0;
     }

@@ -23,12 +23,12 @@
 
 #include "transport/link/transport.h"
 
-#define GW_DOCTOR_JOB         UINT64_C(0x726f74636f64)
-#define GW_DOCTOR_PUT_BYTES   ((uint32_t)1 << 20)
-#define GW_DOCTOR_SLOTS       4 /* puts in flight, and their buffers */
-#define GW_DOCTOR_SENDS       64
-#define GW_DOCTOR_WHERE_MAX   2048
-#define GW_DOCTOR_KNOCKED_MAX 256
+#define GW_DOCTOR_JOB             UINT64_C(0x726f74636f64)
+#define GW_DOCTOR_PUT_BYTES       ((uint32_t)1 << 20)
+#define GW_DOCTOR_SLOTS           4 /* puts in flight, and their buffers */
+#define GW_DOCTOR_SENDS           64
+#define GW_DOCTOR_WHERE_MAX       2048
+#define GW_DOCTOR_DIALED_BACK_MAX 256
 
 enum gw_doctor_word {
     GW_DOCTOR_WINDOW = 1, /* value: its id */
@@ -50,7 +50,7 @@ struct gw_doctor_end {
     uint8_t *memory;       /* of window `mine` */
     const uint8_t *source; /* source of puts, the caller's */
     char where[GW_DOCTOR_WHERE_MAX];
-    char knocked[GW_DOCTOR_KNOCKED_MAX];
+    char dialed_back[GW_DOCTOR_DIALED_BACK_MAX];
     struct gw_send send[GW_DOCTOR_SENDS];
     int busy[GW_DOCTOR_SENDS];
     void *owner;

@@ -3,7 +3,7 @@ gradweir_SOURCES += \
 	%D%/doctor.c \
 	%D%/doctor.h \
 	%D%/doctor_device.c \
-	%D%/doctor_knock.c \
+	%D%/doctor_dial_back.c \
 	%D%/doctor_limits.c \
 	%D%/doctor_model.c \
 	%D%/doctor_network.c \

@@ -53,7 +53,7 @@ void gw_cpus_print(const struct gw_cpus *cpus, char *text, size_t text_bytes)
 
 struct layout {
     const struct gw_pin_host *host;
-    const struct gw_mates *mates;
+    const struct gw_colocated *colocated;
     uint32_t cores[GW_PIN_NODES_MAX]; /* per node */
     uint32_t left[GW_PIN_NODES_MAX];  /* free ones */
     uint32_t load[GW_PIN_NODES_MAX];  /* of workers, or cores of shards */
@@ -66,11 +66,11 @@ struct layout {
 
 static void begin(struct layout *layout,
                   const struct gw_pin_host *host,
-                  const struct gw_mates *mates)
+                  const struct gw_colocated *colocated)
 {
     memset(layout, 0, sizeof *layout);
     layout->host = host;
-    layout->mates = mates;
+    layout->colocated = colocated;
     for (uint32_t i = 0; i < host->cores; i++)
         layout->cores[host->core[i].node]++;
     memcpy(layout->left, layout->cores, sizeof layout->left);
@@ -194,30 +194,30 @@ static int only_node(const struct gw_pin_host *host, uint64_t nodes)
 
 /* ---- shards ---- */
 
-uint64_t gw_pin_threads(const struct gw_mates *mates)
+uint64_t gw_pin_threads(const struct gw_colocated *colocated)
 {
     uint64_t threads = 0;
-    for (uint32_t i = 0; i < mates->workers; i++)
-        threads += mates->worker[i].threads;
+    for (uint32_t i = 0; i < colocated->workers; i++)
+        threads += colocated->worker[i].threads;
     return threads;
 }
 
 /* Non-zero if each shard gets a core; equal in all members. */
 static int shards_fit(const struct layout *layout)
 {
-    const struct gw_mates *mates = layout->mates;
-    return gw_pin_threads(mates) + mates->shards <= layout->host->cores;
+    const struct gw_colocated *colocated = layout->colocated;
+    return gw_pin_threads(colocated) + colocated->shards <= layout->host->cores;
 }
 
 /* Takes the cores of shards up to number `place`, and returns that one's; or of
    all. */
 static uint32_t take_shards(struct layout *layout, uint32_t place)
 {
-    const struct gw_mates *mates = layout->mates;
+    const struct gw_colocated *colocated = layout->colocated;
     uint32_t core = 0;
-    layout->kept = gw_pin_threads(mates);
-    for (uint32_t i = 0; i < mates->shards && i <= place; i++) {
-        uint64_t network = mates->shard[i].network;
+    layout->kept = gw_pin_threads(colocated);
+    for (uint32_t i = 0; i < colocated->shards && i <= place; i++) {
+        uint64_t network = colocated->shard[i].network;
         int node = least_loaded(layout, network, network, 1);
         if (node < 0)
             node = least_loaded(layout, ANY_NODE, network, 1);
@@ -230,17 +230,18 @@ static uint32_t take_shards(struct layout *layout, uint32_t place)
 }
 
 void gw_pin_shard(const struct gw_pin_host *host,
-                  const struct gw_mates *mates,
+                  const struct gw_colocated *colocated,
                   struct gw_pin_shard *pin_p)
 {
     struct layout layout;
     struct gw_pin_shard pin = {.how = GW_PIN_CORE};
-    int is_there = mates->place < mates->shards;
-    uint64_t network = is_there ? mates->shard[mates->place].network : 0;
-    begin(&layout, host, mates);
+    int is_there = colocated->place < colocated->shards;
+    uint64_t network =
+        is_there ? colocated->shard[colocated->place].network : 0;
+    begin(&layout, host, colocated);
     if (is_there && shards_fit(&layout)) {
         const struct gw_pin_core *core =
-            &host->core[take_shards(&layout, mates->place)];
+            &host->core[take_shards(&layout, colocated->place)];
         add_core(core, &pin.cpus);
         pin.node = core->node;
     } else {
@@ -255,7 +256,7 @@ void gw_pin_shard(const struct gw_pin_host *host,
 
 static int node_for(const struct layout *layout, uint32_t place, uint32_t left)
 {
-    const struct gw_need *need = &layout->mates->worker[place];
+    const struct gw_need *need = &layout->colocated->worker[place];
     int node = least_loaded(layout, need->device, need->network, left);
     return node >= 0 ? node
                      : least_loaded(layout, ANY_NODE, need->network, left);
@@ -276,7 +277,7 @@ static void
 take_worker(struct layout *layout, uint32_t place, struct gw_pin_worker *pin)
 {
     const struct gw_pin_host *host = layout->host;
-    uint32_t threads = layout->mates->worker[place].threads;
+    uint32_t threads = layout->colocated->worker[place].threads;
     int node = node_for(layout, place, threads), first = node;
     for (uint32_t i = 0; i < threads; i++) {
         int from = node >= 0 ? node : largest_rest(layout);
@@ -300,7 +301,7 @@ static int free_core_near(const struct layout *layout, uint32_t place)
 {
     const struct gw_pin_host *host = layout->host;
     int home = layout->home[place];
-    uint64_t near = layout->mates->worker[place].network;
+    uint64_t near = layout->colocated->worker[place].network;
     if ((near == 0 || gw_pin_is_in(host, near, home)) && layout->left[home] > 0)
         return home;
     for (int i = 0; i < (int)host->nodes; i++)
@@ -329,8 +330,8 @@ take_talk(struct layout *layout, uint32_t place, int *node_p)
 static void choose_talk(struct layout *layout, struct gw_pin_worker *pin)
 {
     const struct gw_pin_host *host = layout->host;
-    uint32_t place = layout->mates->place, core = host->cores;
-    uint64_t network = layout->mates->worker[place].network;
+    uint32_t place = layout->colocated->place, core = host->cores;
+    uint64_t network = layout->colocated->worker[place].network;
     int node = -1;
     for (uint32_t i = 0; i <= place; i++) {
         pin->talk = take_talk(layout, i, &node);
@@ -356,15 +357,15 @@ static void choose_talk(struct layout *layout, struct gw_pin_worker *pin)
 static void share(struct layout *layout, struct gw_pin_worker *pin)
 {
     const struct gw_pin_host *host = layout->host;
-    const struct gw_mates *mates = layout->mates;
-    int is_there = mates->place < mates->workers;
+    const struct gw_colocated *colocated = layout->colocated;
+    int is_there = colocated->place < colocated->workers;
     pin->how = GW_PIN_LEFT;
     pin->node = -1;
     if (is_there && host->nodes > 1 &&
-        host->cores > mates->worker[mates->place].threads) {
-        for (uint32_t i = 0; i <= mates->place; i++) {
+        host->cores > colocated->worker[colocated->place].threads) {
+        for (uint32_t i = 0; i <= colocated->place; i++) {
             pin->node = node_for(layout, i, 0);
-            layout->load[pin->node] += mates->worker[i].threads;
+            layout->load[pin->node] += colocated->worker[i].threads;
         }
         pin->how = GW_PIN_NEAR;
     }
@@ -378,31 +379,31 @@ static void share(struct layout *layout, struct gw_pin_worker *pin)
 /* Non-zero if each computing thread gets a core. A process that would get all
    cores need not be bound. */
 static int have_cores(const struct gw_pin_host *host,
-                      const struct gw_mates *mates)
+                      const struct gw_colocated *colocated)
 {
-    return mates->place < mates->workers &&
-           gw_pin_threads(mates) <= host->cores &&
-           mates->worker[mates->place].threads < host->cores;
+    return colocated->place < colocated->workers &&
+           gw_pin_threads(colocated) <= host->cores &&
+           colocated->worker[colocated->place].threads < host->cores;
 }
 
 void gw_pin_worker(const struct gw_pin_host *host,
-                   const struct gw_mates *mates,
+                   const struct gw_colocated *colocated,
                    struct gw_pin_worker *pin_p)
 {
     struct layout layout;
     struct gw_pin_worker pin = {.how = GW_PIN_CORE};
-    begin(&layout, host, mates);
-    if (!have_cores(host, mates)) {
+    begin(&layout, host, colocated);
+    if (!have_cores(host, colocated)) {
         share(&layout, &pin);
         *pin_p = pin;
         return;
     }
     if (shards_fit(&layout))
         take_shards(&layout, UINT32_MAX);
-    for (uint32_t i = 0; i < mates->workers; i++)
-        take_worker(&layout, i, i == mates->place ? &pin : NULL);
+    for (uint32_t i = 0; i < colocated->workers; i++)
+        take_worker(&layout, i, i == colocated->place ? &pin : NULL);
     choose_talk(&layout, &pin);
-    if (mates->worker[mates->place].threads > 1)
+    if (colocated->worker[colocated->place].threads > 1)
         pin.rest = pin.compute; /* since most other threads compute, too */
     else
         add_node(host, pin.node, &pin.rest);

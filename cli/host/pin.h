@@ -1,8 +1,8 @@
 /*
  * Assigns cores of one host to the threads of a job's members. Pure: the host
- * (pin_host.h reads it) and the members (mates.h) are given as numbers. Every
- * member computes the same layout from the needs of all, and finds its own
- * place in it:
+ * (pin_host.h reads it) and the members (colocated.h) are given as numbers.
+ * Every member computes the same layout from the needs of all, and finds its
+ * own place in it:
  *
  *   shards   if cores are left beside the workers': one each, the last ones of
  *            the nodes near the network
@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/mates.h"
+#include "proto/colocated.h"
 
 #define GW_PIN_CPUS_MAX  4096
 #define GW_PIN_CORES_MAX 2048
@@ -76,18 +76,18 @@ struct gw_pin_shard {
     int node; /* -1: several */
 };
 
-/* Computes the cores of mates->worker[mates->place], or of the shard; a member
-   that is not listed gets none. Thread: any. */
+/* Computes the cores of colocated->worker[colocated->place], or of the shard; a
+   member that is not listed gets none. Thread: any. */
 void gw_pin_worker(const struct gw_pin_host *host,
-                   const struct gw_mates *mates,
+                   const struct gw_colocated *colocated,
                    struct gw_pin_worker *pin_p);
 
 void gw_pin_shard(const struct gw_pin_host *host,
-                  const struct gw_mates *mates,
+                  const struct gw_colocated *colocated,
                   struct gw_pin_shard *pin_p);
 
 /* Number of computing threads of all workers. */
-uint64_t gw_pin_threads(const struct gw_mates *mates);
+uint64_t gw_pin_threads(const struct gw_colocated *colocated);
 
 /* Non-zero if a node, by its index, is in a mask of nodes (gw_need). */
 int gw_pin_is_in(const struct gw_pin_host *host, uint64_t nodes, int node);

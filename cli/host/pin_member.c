@@ -101,24 +101,24 @@ void gw_pin_member_need(const struct gw_pin_member *member,
 /* ---- workers ---- */
 
 static void decide_worker(const struct gw_pin_member *member,
-                          const struct gw_mates *mates,
+                          const struct gw_colocated *colocated,
                           const char *device,
                           struct gw_pin_worker *pin,
                           char text[GW_PIN_TEXT_MAX])
 {
     const struct gw_pin_host *host = gw_pin_view_host(member->view);
     const struct gw_pin_names names = {device, member->names};
-    gw_pin_worker(host, mates, pin);
-    gw_pin_print_worker(host, mates, &names, pin, text);
+    gw_pin_worker(host, colocated, pin);
+    gw_pin_print_worker(host, colocated, &names, pin, text);
 }
 
 void gw_pin_member_say_worker(const struct gw_pin_member *member,
-                              const struct gw_mates *mates,
+                              const struct gw_colocated *colocated,
                               const char *device,
                               char text[GW_PIN_TEXT_MAX])
 {
     struct gw_pin_worker pin;
-    decide_worker(member, mates, device, &pin, text);
+    decide_worker(member, colocated, device, &pin, text);
 }
 
 /* Logs one line in any case; returns 0 if nothing is bound. */
@@ -170,7 +170,7 @@ bind_memory(const struct gw_pin_view *view, int node, struct gw_log *log)
 }
 
 void gw_pin_member_worker(const struct gw_pin_member *member,
-                          const struct gw_mates *mates,
+                          const struct gw_colocated *colocated,
                           const char *device,
                           struct gw_loop *loop,
                           struct gw_log *log)
@@ -180,7 +180,7 @@ void gw_pin_member_worker(const struct gw_pin_member *member,
     char text[GW_PIN_TEXT_MAX];
     if (!member->view)
         return;
-    decide_worker(member, mates, device, &pin, text);
+    decide_worker(member, colocated, device, &pin, text);
     enum gw_status status = bind_threads(member->view, &pin, loop, &error);
     if (tell("worker.pin", status, &error, text, log) && pin.how != GW_PIN_LEFT)
         bind_memory(member->view, pin.node, log);
@@ -189,22 +189,22 @@ void gw_pin_member_worker(const struct gw_pin_member *member,
 /* ---- servers ---- */
 
 static void decide_shard(const struct gw_pin_member *member,
-                         const struct gw_mates *mates,
+                         const struct gw_colocated *colocated,
                          struct gw_pin_shard *pin,
                          char text[GW_PIN_TEXT_MAX])
 {
     const struct gw_pin_host *host = gw_pin_view_host(member->view);
     const struct gw_pin_names names = {"", member->names};
-    gw_pin_shard(host, mates, pin);
-    gw_pin_print_shard(host, mates, &names, pin, text);
+    gw_pin_shard(host, colocated, pin);
+    gw_pin_print_shard(host, colocated, &names, pin, text);
 }
 
 void gw_pin_member_say_shard(const struct gw_pin_member *member,
-                             const struct gw_mates *mates,
+                             const struct gw_colocated *colocated,
                              char text[GW_PIN_TEXT_MAX])
 {
     struct gw_pin_shard pin;
-    decide_shard(member, mates, &pin, text);
+    decide_shard(member, colocated, &pin, text);
 }
 
 void gw_pin_member_near(const struct gw_pin_member *member, struct gw_log *log)
@@ -220,7 +220,7 @@ void gw_pin_member_near(const struct gw_pin_member *member, struct gw_log *log)
 }
 
 void gw_pin_member_shard(const struct gw_pin_member *member,
-                         const struct gw_mates *mates,
+                         const struct gw_colocated *colocated,
                          struct gw_log *log)
 {
     struct gw_pin_shard pin;
@@ -229,7 +229,7 @@ void gw_pin_member_shard(const struct gw_pin_member *member,
     char text[GW_PIN_TEXT_MAX];
     if (!member->view)
         return;
-    decide_shard(member, mates, &pin, text);
+    decide_shard(member, colocated, &pin, text);
     if (pin.how != GW_PIN_LEFT)
         status =
             gw_pin_bind_thread(member->view, pthread_self(), &pin.cpus, &error);

@@ -10,7 +10,7 @@
 #include "cli/host/pin_print.h"
 #include "kernels/kernels.h"
 #include "proto/config.h"
-#include "proto/mates.h"
+#include "proto/colocated.h"
 #include "proto/status.h"
 #include "transport/link/loop.h"
 
@@ -61,11 +61,11 @@ void gw_pin_member_need(const struct gw_pin_member *member,
 
 /* Describes the binding in words. `device` as below. */
 void gw_pin_member_say_worker(const struct gw_pin_member *member,
-                              const struct gw_mates *mates,
+                              const struct gw_colocated *colocated,
                               const char *device,
                               char text[GW_PIN_TEXT_MAX]);
 void gw_pin_member_say_shard(const struct gw_pin_member *member,
-                             const struct gw_mates *mates,
+                             const struct gw_colocated *colocated,
                              char text[GW_PIN_TEXT_MAX]);
 
 /*
@@ -74,7 +74,7 @@ void gw_pin_member_say_shard(const struct gw_pin_member *member,
  * unknown. Threads started later inherit the caller's cores.
  */
 void gw_pin_member_worker(const struct gw_pin_member *member,
-                          const struct gw_mates *mates,
+                          const struct gw_colocated *colocated,
                           const char *device,
                           struct gw_loop *loop,
                           struct gw_log *log);
@@ -85,7 +85,7 @@ void gw_pin_member_near(const struct gw_pin_member *member, struct gw_log *log);
 
 /* Binds the calling thread, a shard's. */
 void gw_pin_member_shard(const struct gw_pin_member *member,
-                         const struct gw_mates *mates,
+                         const struct gw_colocated *colocated,
                          struct gw_log *log);
 
 #endif

@@ -55,16 +55,18 @@ static void print_compute(const struct gw_pin_host *host,
 }
 
 /* The cores that workers ask for. */
-static void print_want(const struct gw_mates *mates, char text[WHERE_MAX])
+static void print_want(const struct gw_colocated *colocated,
+                       char text[WHERE_MAX])
 {
-    uint64_t all = gw_pin_threads(mates);
-    uint32_t each = mates->workers > 0 ? mates->worker[0].threads : 0;
+    uint64_t all = gw_pin_threads(colocated);
+    uint32_t each = colocated->workers > 0 ? colocated->worker[0].threads : 0;
     int same = 1;
-    for (uint32_t i = 0; i < mates->workers; i++)
-        same &= mates->worker[i].threads == each;
+    for (uint32_t i = 0; i < colocated->workers; i++)
+        same &= colocated->worker[i].threads == each;
     snprintf(text, WHERE_MAX, "%u worker%s of %" PRIu64 " thread%s%s",
-             mates->workers, gw_plural(mates->workers), same ? each : all,
-             gw_plural(same ? each : all), same ? "" : " in all");
+             colocated->workers, gw_plural(colocated->workers),
+             same ? each : all, gw_plural(same ? each : all),
+             same ? "" : " in all");
 }
 
 static void print_talk(const struct gw_pin_host *host,
@@ -87,14 +89,14 @@ static void print_talk(const struct gw_pin_host *host,
 }
 
 static void print_shared(const struct gw_pin_host *host,
-                         const struct gw_mates *mates,
+                         const struct gw_colocated *colocated,
                          const struct gw_need *need,
                          const char *cpus,
                          const char *where,
                          char text[GW_PIN_TEXT_MAX])
 {
     char want[WHERE_MAX];
-    print_want(mates, want);
+    print_want(colocated, want);
     if (host->cores <= need->threads)
         snprintf(text, GW_PIN_TEXT_MAX,
                  "left on cpu %s, all that it may use, and no more than "
@@ -108,19 +110,20 @@ static void print_shared(const struct gw_pin_host *host,
 }
 
 void gw_pin_print_worker(const struct gw_pin_host *host,
-                         const struct gw_mates *mates,
+                         const struct gw_colocated *colocated,
                          const struct gw_pin_names *names,
                          const struct gw_pin_worker *pin,
                          char text[GW_PIN_TEXT_MAX])
 {
     static const struct gw_need none = {.threads = 1};
-    const struct gw_need *need =
-        mates->place < mates->workers ? &mates->worker[mates->place] : &none;
+    const struct gw_need *need = colocated->place < colocated->workers
+                                     ? &colocated->worker[colocated->place]
+                                     : &none;
     char cpus[CPUS_MAX], where[WHERE_MAX], talk[CPUS_MAX + 2 * WHERE_MAX];
     gw_cpus_print(&pin->compute, cpus, sizeof cpus);
     print_compute(host, names, need, pin->node, where);
     if (pin->how != GW_PIN_CORE) {
-        print_shared(host, mates, need, cpus, where, text);
+        print_shared(host, colocated, need, cpus, where, text);
         return;
     }
     print_talk(host, names, need->network, pin, talk, sizeof talk);
@@ -129,23 +132,24 @@ void gw_pin_print_worker(const struct gw_pin_host *host,
 }
 
 void gw_pin_print_shard(const struct gw_pin_host *host,
-                        const struct gw_mates *mates,
+                        const struct gw_colocated *colocated,
                         const struct gw_pin_names *names,
                         const struct gw_pin_shard *pin,
                         char text[GW_PIN_TEXT_MAX])
 {
     char cpus[CPUS_MAX], where[WHERE_MAX], want[WHERE_MAX];
     gw_cpus_print(&pin->cpus, cpus, sizeof cpus);
-    uint64_t network =
-        mates->place < mates->shards ? mates->shard[mates->place].network : 0;
+    uint64_t network = colocated->place < colocated->shards
+                           ? colocated->shard[colocated->place].network
+                           : 0;
     print_near_network(host, names, network, pin->node, where);
-    print_want(mates, want);
+    print_want(colocated, want);
     if (pin->how == GW_PIN_CORE)
         snprintf(text, GW_PIN_TEXT_MAX, "on cpu %s%s", cpus, where);
     else
         snprintf(text, GW_PIN_TEXT_MAX,
                  "anywhere on cpu %s%s: %u shard%s and %s are more than the %u "
                  "core%s here",
-                 cpus, where, mates->shards, gw_plural(mates->shards), want,
-                 host->cores, gw_plural(host->cores));
+                 cpus, where, colocated->shards, gw_plural(colocated->shards),
+                 want, host->cores, gw_plural(host->cores));
 }

@@ -14,13 +14,13 @@ struct gw_pin_names {
 };
 
 void gw_pin_print_worker(const struct gw_pin_host *host,
-                         const struct gw_mates *mates,
+                         const struct gw_colocated *colocated,
                          const struct gw_pin_names *names,
                          const struct gw_pin_worker *pin,
                          char text[GW_PIN_TEXT_MAX]);
 
 void gw_pin_print_shard(const struct gw_pin_host *host,
-                        const struct gw_mates *mates,
+                        const struct gw_colocated *colocated,
                         const struct gw_pin_names *names,
                         const struct gw_pin_shard *pin,
                         char text[GW_PIN_TEXT_MAX]);

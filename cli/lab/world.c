@@ -124,7 +124,7 @@ static enum gw_status open_worker(struct gw_world *world,
     worker->options = (struct gw_worker_options){
         .client = {.loop = worker->loop,
                    .transport = gw_transport_find("sim", error),
-                   .node = gw_transport_find("sim", error),
+                   .host_group = gw_transport_find("sim", error),
                    .interface = "",
                    .coordinator = gw_coordinator_address(world->coordinator),
                    .secret = options->secret,

@@ -164,8 +164,8 @@ static enum gw_status set_up(struct trial *trial, struct gw_error *error)
 static enum gw_status show_weights(void *context, size_t first, size_t n)
 {
     struct trial *trial = context;
-    gw_mirror_show(trial->mirror, first, n,
-                   trial->bf16 ? GW_ENCODING_BF16 : GW_ENCODING_RAW);
+    gw_mirror_upload(trial->mirror, first, n,
+                     trial->bf16 ? GW_ENCODING_BF16 : GW_ENCODING_RAW);
     return GW_OK;
 }
 

@@ -185,12 +185,12 @@ static struct gw_estimate_hosts hosts_of(const struct planning *planning)
 /* Non-zero if links within a host use shared memory, as they do here. */
 static int has_shared_links(const struct gw_config *config)
 {
-    struct gw_routes ways;
+    struct gw_routes routes;
     struct gw_error other;
     char why[256];
-    return gw_routes_find(config->cluster.transport, &ways, why, sizeof why,
+    return gw_routes_find(config->cluster.transport, &routes, why, sizeof why,
                           &other) == GW_OK &&
-           gw_routes_memory(ways.data) == GW_MEMORY_SHARED;
+           gw_routes_memory(routes.data) == GW_MEMORY_SHARED;
 }
 
 static enum gw_status check_memory(struct planning *planning)

@@ -104,7 +104,7 @@ static void print_job(const struct gw_plan_options *options,
 }
 
 /* Between a GPU and its host, and between GPUs. */
-static void print_ways(const struct gw_planned *planned, FILE *out)
+static void print_routes(const struct gw_planned *planned, FILE *out)
 {
     if (planned->device_rate > 0)
         fprintf(out, COLUMN "%.4g GB/s each way: %s\n", "host to GPU",
@@ -147,7 +147,7 @@ static void print_figures(const struct gw_plan_options *options,
         fprintf(out, COLUMN "none: all are on one machine%s\n", "links",
                 planned->shared_links ? ", over shm" : "");
     if (planned->host[0].devices > 0)
-        print_ways(planned, out);
+        print_routes(planned, out);
     if (planned->cores > 0)
         fprintf(out,
                 COLUMN "%" PRIu32 ", shared by all; %.2f GB/s moved by one\n",

@@ -95,8 +95,8 @@ static size_t draw_boxes(const struct gw_study_sheet *sheet,
     return object;
 }
 
-/* Non-zero if workers wait for each other: not under single pushes, but under
-   ssp. */
+/* Non-zero if workers wait for each other: not under per-push policies, but
+   under ssp. */
 static int waits(const char *policy)
 {
     struct gw_policy_plan plan;

@@ -132,17 +132,17 @@ static void cpu_unpin(struct gw_device *device, void *host)
     (void)device, (void)host;
 }
 
-static int cpu_show(struct gw_device *device,
-                    const void *memory,
-                    uint8_t handle[GW_MEMORY_WORDS])
+static int cpu_export_memory(struct gw_device *device,
+                             const void *memory,
+                             uint8_t handle[GW_MEMORY_WORDS])
 {
     (void)device, (void)memory, (void)handle;
     return 0;
 }
 
-static const void *cpu_see(struct gw_device *device,
-                           const uint8_t handle[GW_MEMORY_WORDS],
-                           struct gw_error *error)
+static const void *cpu_import_memory(struct gw_device *device,
+                                     const uint8_t handle[GW_MEMORY_WORDS],
+                                     struct gw_error *error)
 {
     (void)device, (void)handle;
     gw_fail(error, GW_EUNSUPPORTED, "the cpu shows no memory by words");
@@ -155,7 +155,7 @@ static const char *cpu_path(struct gw_device *device, const void *imported)
     return "";
 }
 
-static void cpu_unsee(struct gw_device *device, const void *memory)
+static void cpu_release_import(struct gw_device *device, const void *memory)
 {
     (void)device, (void)memory;
 }
@@ -268,13 +268,13 @@ const struct gw_backend_ops gw_cpu_ops = {
     .free_host = cpu_free,
     .pin = cpu_pin,
     .unpin = cpu_unpin,
-    .show = cpu_show,
-    .see = cpu_see,
+    .export_memory = cpu_export_memory,
+    .import_memory = cpu_import_memory,
     .path = cpu_path,
-    .unsee = cpu_unsee,
+    .release_import = cpu_release_import,
     .pages = cpu_pages,
     .upload = cpu_upload,
-    .take = cpu_upload, /* never called: nothing is imported */
+    .copy_import = cpu_upload, /* never called: nothing is imported */
     .fetch = cpu_fetch,
     .reach = cpu_reach,
     .download = cpu_download,

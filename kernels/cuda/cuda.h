@@ -299,14 +299,14 @@ void gw_cuda_gather(struct gw_device *device,
     void gw_cuda_##name parameters;
 #include "kernels/operations.h"
 
-int gw_cuda_show(struct gw_device *device,
-                 const void *memory,
-                 uint8_t handle[GW_MEMORY_WORDS]);
-const void *gw_cuda_see(struct gw_device *device,
-                        const uint8_t handle[GW_MEMORY_WORDS],
-                        struct gw_error *error);
+int gw_cuda_export_memory(struct gw_device *device,
+                          const void *memory,
+                          uint8_t handle[GW_MEMORY_WORDS]);
+const void *gw_cuda_import_memory(struct gw_device *device,
+                                  const uint8_t handle[GW_MEMORY_WORDS],
+                                  struct gw_error *error);
 const char *gw_cuda_path(struct gw_device *device, const void *imported);
-void gw_cuda_unsee(struct gw_device *device, const void *memory);
+void gw_cuda_release_import(struct gw_device *device, const void *memory);
 void gw_cuda_pages(struct gw_device *device,
                    const void *memory,
                    size_t bytes,
@@ -319,10 +319,10 @@ void gw_cuda_upload(struct gw_device *device,
                     void *to,
                     const void *host,
                     size_t bytes);
-void gw_cuda_take(struct gw_device *device,
-                  void *to,
-                  const void *imported,
-                  size_t bytes);
+void gw_cuda_copy_import(struct gw_device *device,
+                         void *to,
+                         const void *imported,
+                         size_t bytes);
 uint64_t gw_cuda_fetch(struct gw_device *device,
                        void *host,
                        const void *from,

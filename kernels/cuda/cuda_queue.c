@@ -55,10 +55,10 @@ void gw_cuda_upload(struct gw_device *device,
         gw_cuda_check(device, "upload", cudaStreamSynchronize(device->uploads));
 }
 
-void gw_cuda_take(struct gw_device *device,
-                  void *to,
-                  const void *imported,
-                  size_t bytes)
+void gw_cuda_copy_import(struct gw_device *device,
+                         void *to,
+                         const void *imported,
+                         size_t bytes)
 {
     copy_in(device, "copy from another GPU", to, imported, bytes,
             cudaMemcpyDeviceToDevice);

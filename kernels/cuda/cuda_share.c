@@ -33,9 +33,9 @@ struct gw_cuda_import {
 
 /* ---- export ---- */
 
-int gw_cuda_show(struct gw_device *device,
-                 const void *memory,
-                 uint8_t handle[GW_MEMORY_WORDS])
+int gw_cuda_export_memory(struct gw_device *device,
+                          const void *memory,
+                          uint8_t handle[GW_MEMORY_WORDS])
 {
     struct exported exported;
     memset(&exported, 0, sizeof exported);
@@ -86,9 +86,9 @@ static void *open_handle(struct gw_device *device,
     return NULL;
 }
 
-const void *gw_cuda_see(struct gw_device *device,
-                        const uint8_t handle[GW_MEMORY_WORDS],
-                        struct gw_error *error)
+const void *gw_cuda_import_memory(struct gw_device *device,
+                                  const uint8_t handle[GW_MEMORY_WORDS],
+                                  struct gw_error *error)
 {
     struct exported exported;
     memcpy(&exported, handle, sizeof exported);
@@ -150,7 +150,7 @@ const char *gw_cuda_path(struct gw_device *device, const void *imported)
                : "PCIe";
 }
 
-void gw_cuda_unsee(struct gw_device *device, const void *memory)
+void gw_cuda_release_import(struct gw_device *device, const void *memory)
 {
     struct gw_cuda_import **at = &device->imports;
     while (*at && (*at)->memory != memory)
@@ -219,5 +219,5 @@ void gw_cuda_pages(struct gw_device *device,
 void gw_cuda_drop_imports(struct gw_device *device)
 {
     while (device->imports)
-        gw_cuda_unsee(device, device->imports->memory);
+        gw_cuda_release_import(device, device->imports->memory);
 }

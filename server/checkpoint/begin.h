@@ -81,7 +81,7 @@ void gw_begin_note_steps(const struct gw_begin *begin,
  * pushes, for its number of workers; evaluations, for its interval.
  * `keeps_course`: its steps are the checkpoint's; `goes_apart`: they are, and
  * each rank goes on at the step that it had reached, as ranks do under the
- * same policy of single pushes. The course is the one of the job that goes on.
+ * same per-push policy. The course is the one of the job that goes on.
  */
 uint64_t gw_begin_pushes(const struct gw_begin *begin);
 uint32_t gw_begin_evaluations(const struct gw_begin *begin,

@@ -295,7 +295,7 @@ int gw_begin_goes_apart(const struct gw_begin *begin,
     const struct gw_manifest *from = &begin->from;
     char policy[GW_WORD_BYTES];
     gw_policy_word_print(&begin->regime.word, policy);
-    return begin->is_resumed && begin->regime.each &&
+    return begin->is_resumed && begin->regime.per_push &&
            from->n_ranks == begin->config->cluster.workers &&
            strcmp(from->policy, policy) == 0 &&
            gw_begin_keeps_course(begin, now);

@@ -34,7 +34,7 @@ struct gw_step_report {
     uint64_t bytes_pushed, bytes_pulled; /* so far, all workers */
     uint64_t all_samples;                /* so far, all workers */
     const char *policy;                  /* the word that holds */
-    /* Policies of single pushes: `step` is updates over workers, `loss` the
+    /* Per-push policies: `step` is updates over workers, `loss` the
        mean since the last report, and this [workers] of each so far; else NULL.
      */
     const struct gw_staleness *staleness;

@@ -43,7 +43,7 @@ const char *gw_coordinator_fault(const struct gw_coordinator *self,
     case GW_DECIDE_STEP:
     case GW_DECIDE_TRUST:
     case GW_DECIDE_SCORE:
-    case GW_DECIDE_DRAIN:
+    case GW_DECIDE_QUIESCE:
     case GW_DECIDE_RESUME:
     case GW_DECIDE_COUNT:
     case GW_DECIDE_SWITCH:
@@ -62,7 +62,7 @@ const char *gw_coordinator_report_fault(const struct gw_coordinator *self,
     const struct gw_course *course = &gw_declaration(self)->course;
     uint64_t workers = self->config->cluster.workers;
     int per_push = gw_regimes_is_per_push(self) ||
-                   gw_regimes_at(self, report->clock)->each;
+                   gw_regimes_at(self, report->clock)->per_push;
     uint64_t most = gw_schedule_part_max(
         self->config, gw_schedule_step_max(self->config, course), workers);
     if (self->phase < GW_PHASE_STARTING)

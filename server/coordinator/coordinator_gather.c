@@ -168,7 +168,8 @@ static void tell_step(struct gw_coordinator *self,
         .samples = sum.samples,
         .correct = sum.correct,
         .policy = policy,
-        .staleness = regime->each ? self->gathers->per_push.staleness : NULL,
+        .staleness =
+            regime->per_push ? self->gathers->per_push.staleness : NULL,
         .workers = self->config->cluster.workers,
         .split = gw_splitter_samples(self, part),
     };

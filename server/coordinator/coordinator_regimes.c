@@ -61,7 +61,7 @@ const struct gw_regime *gw_regimes_now(const struct gw_coordinator *self)
 
 int gw_regimes_is_per_push(const struct gw_coordinator *self)
 {
-    return self->regimes->now.regime.each;
+    return self->regimes->now.regime.per_push;
 }
 
 uint64_t gw_regimes_base_clock(const struct gw_coordinator *self)

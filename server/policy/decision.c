@@ -19,10 +19,14 @@ static const struct {
     enum gw_status (*open)(struct gw_leader *leader);
     void (*close)(struct gw_leader *leader);
 } parts[] = {
-    {gw_stream_open, gw_stream_close}, {gw_cuts_open, gw_cuts_close},
-    {gw_switch_open, gw_switch_close}, {gw_scores_open, gw_scores_close},
-    {gw_votes_open, gw_votes_close},   {gw_count_open, gw_count_close},
-    {gw_split_open, gw_split_close},   {gw_quiesce_open, gw_quiesce_close},
+    {gw_stream_open, gw_stream_close},
+    {gw_cuts_open, gw_cuts_close},
+    {gw_switch_open, gw_switch_close},
+    {gw_scores_open, gw_scores_close},
+    {gw_votes_open, gw_votes_close},
+    {gw_count_open, gw_count_close},
+    {gw_split_open, gw_split_close},
+    {gw_leader_quiesce_open, gw_leader_quiesce_close},
 };
 
 enum gw_status gw_leader_create(const struct gw_leader_options *options,
@@ -100,7 +104,7 @@ void gw_leader_before(struct gw_leader *leader, uint64_t version)
         apply_to(leader, version);
     uint64_t begun = gw_switch_begin(leader, version);
     if (begun != GW_NEVER_CLOCK)
-        gw_quiesce_begin(leader, begun);
+        gw_leader_quiesce_begin(leader, begun);
     if (version >= leader->options.total_steps)
         gw_leader_end(leader, version, GW_END_COMPLETE);
     else if (leader->stop)
@@ -116,20 +120,20 @@ void gw_leader_before(struct gw_leader *leader, uint64_t version)
 void gw_leader_stop(struct gw_leader *leader)
 {
     leader->stop = 1;
-    gw_quiesce_maybe(leader);
+    gw_leader_quiesce_maybe(leader);
 }
 
 void gw_leader_want_cut(struct gw_leader *leader)
 {
     gw_cuts_want(leader);
-    gw_quiesce_maybe(leader);
+    gw_leader_quiesce_maybe(leader);
 }
 
 void gw_leader_switch(struct gw_leader *leader,
                       const struct gw_policy_word *word)
 {
     gw_switch_ask(leader, word);
-    gw_quiesce_maybe(leader);
+    gw_leader_quiesce_maybe(leader);
 }
 
 void gw_leader_stored(struct gw_leader *leader)

@@ -140,9 +140,9 @@ void gw_leader_pushed(struct gw_leader *leader,
  * decisions that the job was quiesced for are made, and it resumes. GW_EPROTO:
  * out of range.
  */
-enum gw_status gw_leader_settled(struct gw_leader *leader,
-                                 uint32_t shard,
-                                 const struct gw_settled *settled);
+enum gw_status gw_leader_quiesced(struct gw_leader *leader,
+                                  uint32_t shard,
+                                  const struct gw_quiesced *quiesced);
 
 /* The job is to end, or to be saved, at the next clock where it can. */
 void gw_leader_stop(struct gw_leader *leader);

@@ -66,7 +66,7 @@ static int is_cut(const struct gw_leader *leader, uint64_t clock)
 
 /* ---- making them ---- */
 
-/* A checkpoint's name is a step; two of one step, which only single pushes
+/* A checkpoint's name is a step; two of one step, which only per-push policies
    make, are a step apart in name. The second may be of pushes together, where
    another policy began at that step. */
 void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best)
@@ -103,7 +103,7 @@ void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best)
 }
 
 /* checkpoint.every asks for a cut between the last one and `clock`: versions,
-   and the steps of single pushes, may be some steps apart. */
+   and the steps of per-push policies, may be some steps apart. */
 static int is_due_by_steps(const struct gw_leader *leader, uint64_t clock)
 {
     const struct gw_leader_options *options = &leader->options;

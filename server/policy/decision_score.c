@@ -172,7 +172,7 @@ void gw_scores_recheck(struct gw_leader *leader)
    stand. */
 static uint64_t scored_clock(const struct gw_leader *leader)
 {
-    if (!leader->regime.each)
+    if (!leader->regime.per_push)
         return leader->seen_version;
     return leader->end_clock != GW_NEVER_CLOCK ? leader->end_clock
                                                : leader->state.clock;

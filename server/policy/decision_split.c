@@ -54,7 +54,7 @@ enum gw_status gw_split_open(struct gw_leader *leader)
 {
     const struct gw_leader_options *options = &leader->options;
     uint32_t ranks = options->ranks;
-    if (leader->regime.each || !gw_config_splits_by_speed(options->config))
+    if (leader->regime.per_push || !gw_config_splits_by_speed(options->config))
         return GW_OK;
     struct gw_leader_split *split = calloc(1, sizeof *split);
     leader->split = split;

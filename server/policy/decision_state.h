@@ -6,7 +6,7 @@
  * only that file reads its fields. Calls between files go down this list.
  *
  *   decision.c          opening; versions, stops and requests
- *   decision_quiesce.c  policies of single pushes: brings all ranks to a stand,
+ *   decision_quiesce.c  per-push policies: brings all ranks to a stand,
  *                       for decisions that need one state of the whole job
  *   decision_switch.c   from one policy to the next
  *   decision_step.c     votes of the shards, and the step that they decide
@@ -45,8 +45,8 @@ struct gw_leader {
 
 enum gw_status gw_stream_open(struct gw_leader *leader);
 void gw_stream_close(struct gw_leader *leader);
-/* The next decision, with its number; of single pushes, with the clocks where
-   the ranks stand. */
+/* The next decision, with its number; of per-push policies, with the clocks
+   where the ranks stand. */
 void gw_leader_emit(struct gw_leader *leader, struct gw_decision *decision);
 uint64_t gw_stream_number(const struct gw_leader *leader);
 /* All ranks stand at this clock, or each at its own of [ranks]. */
@@ -135,11 +135,11 @@ const struct gw_regime *gw_switch_regime_at(const struct gw_leader *leader,
 
 /* ---- decision_quiesce.c ---- */
 
-enum gw_status gw_quiesce_open(struct gw_leader *leader);
-void gw_quiesce_close(struct gw_leader *leader);
+enum gw_status gw_leader_quiesce_open(struct gw_leader *leader);
+void gw_leader_quiesce_close(struct gw_leader *leader);
 /* Single pushes begin: every rank is at this clock. */
-void gw_quiesce_begin(struct gw_leader *leader, uint64_t clock);
+void gw_leader_quiesce_begin(struct gw_leader *leader, uint64_t clock);
 /* Decides to quiesce where a decision is due that needs it. */
-void gw_quiesce_maybe(struct gw_leader *leader);
+void gw_leader_quiesce_maybe(struct gw_leader *leader);
 
 #endif

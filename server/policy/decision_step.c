@@ -56,8 +56,8 @@ void gw_votes_close(struct gw_leader *leader)
 static void note_nonfinite(struct gw_leader *leader, const struct gw_vote *vote)
 {
     struct gw_leader_votes *votes = leader->votes;
-    for (uint32_t i = 0; i < vote->bad_ranks_n; i++) {
-        uint32_t rank = vote->bad_ranks[i], at = 0;
+    for (uint32_t i = 0; i < vote->nonfinite_ranks_n; i++) {
+        uint32_t rank = vote->nonfinite_ranks[i], at = 0;
         while (at < votes->nonfinite_n && votes->nonfinite[at] < rank)
             at++;
         if (rank >= leader->options.ranks ||

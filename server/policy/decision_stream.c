@@ -8,7 +8,7 @@
 
 struct gw_leader_stream {
     uint64_t number; /* of the last decision */
-    uint64_t *at;    /* [ranks] single pushes: clocks where ranks last stood */
+    uint64_t *at; /* [ranks] per-push policies: clocks where ranks last stood */
 };
 
 enum gw_status gw_stream_open(struct gw_leader *leader)
@@ -57,7 +57,7 @@ void gw_leader_emit(struct gw_leader *leader, struct gw_decision *decision)
                  decision->kind == GW_DECIDE_END ||
                  decision->kind == GW_DECIDE_RESUME ||
                  decision->kind == GW_DECIDE_SWITCH;
-    if (leader->regime.each && stands) {
+    if (leader->regime.per_push && stands) {
         decision->clocks = leader->stream->at;
         decision->clocks_n = leader->options.ranks;
     }

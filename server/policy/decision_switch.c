@@ -106,7 +106,7 @@ void gw_switch_announce(struct gw_leader *leader)
 {
     uint64_t clock = gw_rounds_meeting(&leader->rounds, leader->state.clock);
     struct gw_regime next;
-    if (leader->regime.each || leader->end_clock != GW_NEVER_CLOCK ||
+    if (leader->regime.per_push || leader->end_clock != GW_NEVER_CLOCK ||
         clock >= leader->options.total_steps ||
         !find_next(leader, clock, &next))
         return;
@@ -125,12 +125,12 @@ uint64_t gw_switch_begin(struct gw_leader *leader, uint64_t version)
     return clock;
 }
 
-/* ---- single pushes ---- */
+/* ---- per-push policies ---- */
 
 int gw_switch_is_due(const struct gw_leader *leader)
 {
     struct gw_regime next;
-    return leader->regime.each && gw_cuts_are_stored(leader) &&
+    return leader->regime.per_push && gw_cuts_are_stored(leader) &&
            find_next(leader, leader->state.clock, &next);
 }
 

@@ -99,7 +99,7 @@ static const struct gw_policy backup = {
     .answerable = sync_answerable,
 };
 static const struct gw_policy each = {
-    .each = 1,
+    .per_push = 1,
     .judge = each_judge,
     .complete = each_complete,
     .answerable = each_answerable,

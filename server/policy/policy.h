@@ -32,7 +32,7 @@ struct gw_policy_view {
 };
 
 struct gw_policy {
-    int each; /* each push makes a version */
+    int per_push; /* each push makes a version */
     enum gw_push_verdict (*judge)(const struct gw_policy_view *view,
                                   uint64_t clock);
     /* Non-zero when the pushes that are held make a version. */
@@ -46,7 +46,7 @@ struct gw_policy {
 const struct gw_policy *gw_policy_find(enum gw_policy_kind kind);
 
 /*
- * The factor on the learning rate of one push under a policy of single pushes.
+ * The factor on the learning rate of one push under a per-push policy.
  * Pushes count by their samples: a whole clock of all ranks comes to one step
  * of the learning rate, however its samples are divided.
  *

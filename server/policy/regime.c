@@ -25,7 +25,7 @@ static unsigned arrays_of(const struct gw_config *config,
 
 static enum gw_commit_kind commit_of(const struct gw_regime *regime)
 {
-    if (regime->each)
+    if (regime->per_push)
         return GW_COMMIT_KIND_PER_PUSH;
     if (regime->quorum > 0)
         return GW_COMMIT_KIND_QUORUM;
@@ -56,7 +56,7 @@ enum gw_status gw_regime_make(const struct gw_config *config,
                        "no optimizer \"%s\" or no policy \"%s\" in this "
                        "version",
                        regime.terms.server, config->cluster.policy);
-    regime.each = regime.policy->each;
+    regime.per_push = regime.policy->per_push;
     regime.whole_step = gw_config_whole_step_under(config, &regime.word);
     regime.two_phase = regime.optimizer->two_phase;
     if (regime.word.kind == GW_POLICY_BACKUP)
@@ -65,7 +65,7 @@ enum gw_status gw_regime_make(const struct gw_config *config,
     regime.commit = commit_of(&regime);
     regime.lockstep = regime.word.kind == GW_POLICY_SYNC;
     regime.outer = gw_policy_is_local(regime.word.kind);
-    regime.can_skip = !regime.each && !regime.outer;
+    regime.can_skip = !regime.per_push && !regime.outer;
     regime.arrays = arrays_of(config, &regime);
     *regime_p = regime;
     return GW_OK;
@@ -100,5 +100,5 @@ uint64_t gw_regime_push_max(const struct gw_regime *regime, uint64_t part)
 
 uint64_t gw_regime_clock_max(const struct gw_regime *regime, uint64_t step)
 {
-    return regime->each ? UINT64_MAX : step * gw_regime_steps(regime);
+    return regime->per_push ? UINT64_MAX : step * gw_regime_steps(regime);
 }

@@ -42,12 +42,13 @@ struct gw_regime {
     struct gw_policy_terms terms; /* texts of the job's config */
     const struct gw_policy *policy;
     const struct gw_optimizer *optimizer; /* of the servers */
-    int each;                             /* each push makes a version */
+    int per_push;                         /* each push makes a version */
     int whole_step;                       /* steps are committed as a whole, */
     int two_phase;                        /* with trust ratios in between */
     enum gw_commit_kind commit;
     int lockstep; /* no rank goes on before its push is in a version: until then
-                     its gradients stay as they are, may be shown and summed */
+                     its gradients stay as they are, may be exported and summed
+                   */
     int outer;    /* pushes are steps of the workers' own, for an optimizer of
                      the servers' */
     int can_skip; /* a step of all ranks can be left out */

@@ -72,7 +72,7 @@ struct session_world {
     struct gw_view_member member[SESSION_MEMBERS];
     char server_address[GW_ADDRESS_MAX];
     uint64_t server_incarnation;
-    struct gw_settled settled; /* that shard 0 has heard last: numbers only */
+    struct gw_quiesced quiesced; /* that shard 0 has heard last: numbers only */
     int ready, finished;
     enum gw_status status;          /* how it finished, */
     char text[GW_ERROR_TEXT_BYTES]; /* and what it said then */

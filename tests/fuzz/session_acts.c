@@ -52,9 +52,9 @@ void session_do_shown(struct session_sender *sender, struct input *input)
 {
     const struct gw_map *map = sender->world->map;
     uint32_t chunk = (uint32_t)take(input, 1) % (uint32_t)map->chunks;
-    uint8_t at[GW_SHOWN_AT_BYTES];
+    uint8_t at[GW_EXPORTED_BYTES];
     struct gw_frame frame = {
-        .kind = GW_FRAME_SHOWN,
+        .kind = GW_FRAME_EXPORTED,
         .clock = about(input, take(input, 1) % 8),
         .chunk = (uint32_t)about(input, chunk),
         .count = (uint32_t)about(input, 4),
@@ -65,10 +65,10 @@ void session_do_shown(struct session_sender *sender, struct input *input)
     };
     uint8_t kinds[] = {GW_FRAME_PUSH, GW_FRAME_PUSH, GW_FRAME_SEED,
                        (uint8_t)take(input, 1)};
-    const struct gw_shown shown = {
+    const struct gw_exported shown = {
         .window = (uint32_t)about(input, sender->weights),
         .kind = kinds[take(input, 1) % sizeof kinds]};
-    gw_shown_encode(&shown, at);
+    gw_exported_encode(&shown, at);
     session_send(sender, &frame, at, sizeof at);
 }
 
@@ -149,8 +149,8 @@ void session_do_message(struct session_sender *sender, struct input *input)
             .samples = about(input, 8),
             .values = values,
             .values_n = (uint32_t)take(input, 1) % 5,
-            .bad_ranks = bad,
-            .bad_ranks_n = (uint32_t)take(input, 1) % 3};
+            .nonfinite_ranks = bad,
+            .nonfinite_ranks_n = (uint32_t)take(input, 1) % 3};
     }
     if (gw_message_encode(&message, &world->encode, bytes, sizeof bytes, &n) ==
         GW_OK)
@@ -179,7 +179,7 @@ void session_do_sum(struct session_sender *sender, struct input *input)
     for (uint32_t i = 0; i < 3; i++)
         part[i] = (struct gw_part){.rank = (uint32_t)about(input, i),
                                    .samples = (uint32_t)about(input, 2),
-                                   .bad = take(input, 1) % 8 == 7};
+                                   .nonfinite = take(input, 1) % 8 == 7};
     gw_parts_encode(part, 3, bytes);
     const struct gw_frame parts = {.kind = GW_FRAME_PARTS,
                                    .clock = about(input, clock),
@@ -246,10 +246,10 @@ void session_do_news(struct session_sender *sender, struct input *input)
             .clock = clocks[0], .samples_per_s = (double)take(input, 1) - 3};
         break;
     default:
-        message.kind = GW_MESSAGE_SETTLED;
-        message.settled = (struct gw_settled){
+        message.kind = GW_MESSAGE_QUIESCED;
+        message.quiesced = (struct gw_quiesced){
             .decision =
-                (uint32_t)about(input, sender->world->server->drain.number),
+                (uint32_t)about(input, sender->world->server->quiesce.number),
             .clocks = clocks,
             .clocks_n =
                 (uint32_t)about(input, SESSION_WORKERS) % (SESSION_WORKERS + 2),
@@ -312,7 +312,7 @@ static void seed_or_push(struct session_sender *sender, uint32_t index)
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     const struct gw_shard_slot *slot =
         gw_shard_slot(server->shard, sender->rank, index);
-    uint64_t clock = server->regime.each ? slot->mark : chunk->version;
+    uint64_t clock = server->regime.per_push ? slot->mark : chunk->version;
     struct gw_frame frame =
         session_put(sender, chunk->ready ? GW_FRAME_PUSH : GW_FRAME_SEED,
                     chunk->global, chunk->ready ? clock : 0);

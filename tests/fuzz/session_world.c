@@ -230,11 +230,11 @@ static void heard_by_leader(void *owner,
 {
     struct session_world *world = owner;
     (void)peer;
-    if (message->kind == GW_MESSAGE_SETTLED)
-        world->settled =
-            (struct gw_settled){.decision = message->settled.decision,
-                                .clocks_n = message->settled.clocks_n,
-                                .blocked_n = message->settled.blocked_n};
+    if (message->kind == GW_MESSAGE_QUIESCED)
+        world->quiesced =
+            (struct gw_quiesced){.decision = message->quiesced.decision,
+                                 .clocks_n = message->quiesced.clocks_n,
+                                 .blocked_n = message->quiesced.blocked_n};
 }
 
 static const struct gw_member_handler leader_handler = {

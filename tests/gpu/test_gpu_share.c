@@ -102,7 +102,7 @@ static int obey(const struct gw_backend_ops *on, struct gw_device *at)
     char line[32];
     float *memory = on->alloc(at, ELEMS * sizeof *memory);
     if (!memory || !fill(on, at, memory, 0) ||
-        !on->show(at, memory + FIRST, words)) {
+        !on->export_memory(at, memory + FIRST, words)) {
         puts("no memory that can be shown");
         return 1;
     }
@@ -199,7 +199,7 @@ static const float *see(const struct owner *o)
         assert_int_equal(sscanf(o->said + 2 * i, "%2x", &byte), 1);
         words[i] = (uint8_t)byte;
     }
-    const float *seen = ops->see(device, words, &error);
+    const float *seen = ops->import_memory(device, words, &error);
     if (!seen)
         fail_msg("%s", error.text);
     return seen;
@@ -223,7 +223,7 @@ static void look_at(const float *seen, unsigned round)
     const float *const parts[] = {seen, here, NULL, seen};
     uint8_t *bad = ops->alloc(device, COUNT(parts)), found[COUNT(parts)];
     assert_has(seen, should, SHOWN);
-    ops->take(device, to, seen, SHOWN * sizeof *to);
+    ops->copy_import(device, to, seen, SHOWN * sizeof *to);
     assert_has(to, should, SHOWN);
     ops->add_parts(device, parts, COUNT(parts), SHOWN, here, bad);
     for (size_t i = 0; i < SHOWN; i++)
@@ -248,7 +248,7 @@ static void look_at_owner(struct owner *o, unsigned ordinal)
         if (round < 2)
             tell(o, round == 0 ? "1" : "2");
     }
-    ops->unsee(device, seen);
+    ops->release_import(device, seen);
     finish();
 }
 

@@ -193,7 +193,7 @@ struct pass {
 static void show(const struct pass *pass, size_t first, size_t n)
 {
     if (pass->way & COPY)
-        gw_mirror_show(bench.mirror, first, n, GW_ENCODING_RAW);
+        gw_mirror_upload(bench.mirror, first, n, GW_ENCODING_RAW);
 }
 
 static enum gw_status on_need(void *context, size_t first, size_t n)

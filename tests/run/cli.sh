@@ -66,7 +66,7 @@ run 2 help confg &&
   run 2 help config train && says 'help: takes one command, not also train'
 ok 'help of what is no command'
 run 0 help --options && grep -qx 'study --jobs N' "$scratch/out" &&
-  grep -qx 'ctl policy WORD' "$scratch/out" && ! grep -q -e --leash "$scratch/out"
+  grep -qx 'ctl policy WORD' "$scratch/out" && ! grep -q -e --parent-fd "$scratch/out"
 ok 'help --options lists options and words'
 run 0 Config --keys
 ok 'a command in capitals'

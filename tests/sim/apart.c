@@ -42,9 +42,9 @@ const struct gw_backend_ops *apart_device(void)
     ops = gw_cpu_ops;
     ops.name = "apart";
     ops.on_host = 0;
-    ops.show = show;
-    ops.see = see;
-    ops.take = take;
+    ops.export_memory = show;
+    ops.import_memory = see;
+    ops.copy_import = take;
     return &ops;
 }
 

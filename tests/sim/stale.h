@@ -1,5 +1,5 @@
 /*
- * Jobs under policies of single pushes, and the audit of one that has ended:
+ * Jobs under per-push policies, and the audit of one that has ended:
  * every push counted once. Of the one cluster of a test. Used by the tests of
  * stale-lr, dc-async and easgd.
  */

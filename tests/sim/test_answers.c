@@ -1,7 +1,7 @@
 /*
  * What a shard answers, and from where: what is on its way stays as it is, and
  * who asks again meanwhile is answered again. And what it tells shard 0 while a
- * drain goes on.
+ * quiesce goes on.
  */
 #include "config.h"
 
@@ -59,10 +59,10 @@ static int is_of_the_shard(const struct gw_shard *shard, const void *payload)
 }
 
 /*
- * A chunk comes to where single pushes begin before others do, and is answered
- * there, still under the policy before. From there on pushes of one rank may
- * make version after version while the answer to another is on its way: it is a
- * copy. Where no such policy is next, it is none.
+ * A chunk comes to where per-push policies begin before others do, and is
+ * answered there, still under the policy before. From there on pushes of one
+ * rank may make version after version while the answer to another is on its
+ * way: it is a copy. Where no such policy is next, it is none.
  */
 static void answers_before_single_pushes_are_copies(void **state)
 {
@@ -124,29 +124,29 @@ static void who_asks_again_is_answered_again(void **state)
     session_close(world);
 }
 
-/* ---- drains ---- */
+/* ---- quiescing ---- */
 
 #define UNTAKEN_MOST                                                           \
-    16 /* Settled that wait to be acknowledged (PROTOCOL 10)                   \
+    16 /* Quiesced that wait to be acknowledged (PROTOCOL 10)                  \
         */
 
-/* Each want and push in a drain is a reason to say where all stand, and each
+/* Each want and push in a quiesce is a reason to say where all stand, and each
    time it is as long as there are ranks: shard 0 is told no faster than it
    takes it, and of the last state in the end. */
-static void a_drain_is_told_no_faster_than_it_is_taken(void **state)
+static void a_quiesce_is_told_no_faster_than_it_is_taken(void **state)
 {
     (void)state;
     static const char *const async[] = {"cluster.policy=async", NULL};
     const struct session_options options = {.settings = async, .number = 1};
     struct session_world *world = begin(&options);
     struct gw_server *server = world->server;
-    session_lead(
-        world,
-        &(struct gw_message){
-            .kind = GW_MESSAGE_DECISION,
-            .decision = {.number = 1, .kind = GW_DECIDE_DRAIN, .policy = ""}});
+    session_lead(world,
+                 &(struct gw_message){.kind = GW_MESSAGE_DECISION,
+                                      .decision = {.number = 1,
+                                                   .kind = GW_DECIDE_QUIESCE,
+                                                   .policy = ""}});
     session_pass_time(world, TURN_US);
-    assert_int_equal(server->drain.number, 1);
+    assert_int_equal(server->quiesce.number, 1);
     uint64_t most = 0;
     for (uint32_t times = 0; times < 100; times++)
         want(world, times % SESSION_WORKERS, 0, 0);
@@ -158,7 +158,7 @@ static void a_drain_is_told_no_faster_than_it_is_taken(void **state)
     assert_int_equal(most, UNTAKEN_MOST);
     session_pass_time(world, 1000000);
     assert_int_equal(gw_peer_untaken(server->leader_peer), 0);
-    assert_int_equal(world->settled.blocked_n, SESSION_WORKERS);
+    assert_int_equal(world->quiesced.blocked_n, SESSION_WORKERS);
     session_close(world);
 }
 
@@ -167,7 +167,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_before_single_pushes_are_copies),
         cmocka_unit_test(who_asks_again_is_answered_again),
-        cmocka_unit_test(a_drain_is_told_no_faster_than_it_is_taken),
+        cmocka_unit_test(a_quiesce_is_told_no_faster_than_it_is_taken),
     };
     return cmocka_run_group_tests_name("answers", tests, NULL, NULL);
 }

@@ -298,10 +298,13 @@ static const struct decision_lie decision_lies[] = {
     {"sync", "auto", "a step that is over", {CUT(0, good_state)}},
     {"async", "auto", "a cut makes no sense", {CUT(1, mad_state)}},
     {"sync", "auto", "second end", {SIMPLE(END, 3), SIMPLE(END, 4)}},
-    {"sync", "auto", "drain where none", {SIMPLE(DRAIN, 1)}},
-    {"async", "auto", "drain where none", {SIMPLE(DRAIN, 1), SIMPLE(DRAIN, 1)}},
-    {"sync", "auto", "not drained", {SIMPLE(RESUME, 1)}},
-    {"async", "auto", "not drained", {SIMPLE(RESUME, 1)}},
+    {"sync", "auto", "quiesce where none", {SIMPLE(QUIESCE, 1)}},
+    {"async",
+     "auto",
+     "quiesce where none",
+     {SIMPLE(QUIESCE, 1), SIMPLE(QUIESCE, 1)}},
+    {"sync", "auto", "not quiesced", {SIMPLE(RESUME, 1)}},
+    {"async", "auto", "not quiesced", {SIMPLE(RESUME, 1)}},
     {"sync", "auto", "where none can be", {SWITCH(0, "async")}},
     {"sync", "auto", "where none can be", {SWITCH(1, "async")}},
     {"sync",
@@ -413,7 +416,7 @@ static void a_true_shard_0_is_followed(void **state)
         {"sync", "auto", "", {CUT(1, good_state), CUT(2, good_state)}},
         {"sync", "auto", "", {SWITCH(3, "local:2"), SWITCH(4, "sync")}},
         {"sync", "auto", "", {SIMPLE(SCORE, 1), SIMPLE(END, 1)}},
-        {"async", "auto", "", {SIMPLE(DRAIN, 1), SIMPLE(RESUME, 1)}},
+        {"async", "auto", "", {SIMPLE(QUIESCE, 1), SIMPLE(RESUME, 1)}},
     };
     for (size_t i = 0; i < sizeof truths / sizeof *truths; i++) {
         struct session_world *world = open_follower(&truths[i]);

@@ -1,5 +1,5 @@
 /*
- * Policies of single pushes, in simulation: they come to what sync comes to
+ * Per-push policies, in simulation: they come to what sync comes to
  * where they should, to the closed forms of their throughput and staleness,
  * and keep their bounds in every weather.
  */

@@ -1,5 +1,5 @@
 /*
- * Policies of single pushes in every weather: reordered arrival, cut
+ * Per-push policies in every weather: reordered arrival, cut
  * connections and pauses, with checkpoints, evaluations and stops. Every push
  * counts exactly once, every job ends, and nobody is ever further ahead than
  * the policy lets him.
@@ -204,7 +204,7 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
 static void every_push_counts_once(void **state)
 {
     (void)state;
-    sweep_all("single pushes", SEEDS, one, happened);
+    sweep_all("per-push policies", SEEDS, one, happened);
 }
 
 int main(void)

@@ -212,8 +212,8 @@ static void whatever_pushes_gradients_goes(void **state)
     }
 }
 
-/* Where single pushes come to a stand, each server says of each rank where it
-   stands, and again whenever that is another place. */
+/* Where per-push policies come to a stand, each server says of each rank where
+   it stands, and again whenever that is another place. */
 static void many_single_pushes_come_to_their_end(void **state)
 {
     (void)state;

@@ -21,7 +21,7 @@
 
 static struct cluster cluster;
 
-/* Answers come apart, with several connections, and a drain between them. */
+/* Answers come apart, with several connections, and a quiesce between them. */
 static struct gw_sim_options uneven_lines(uint64_t seed)
 {
     return (struct gw_sim_options){.seed = seed,

@@ -178,7 +178,8 @@ static void cut(void *owner)
 static void audit_switch(const struct gw_decision *decision)
 {
     const struct gw_regime *regime = &leading()->leader->regime;
-    if (trial.asks == 0 && !regime->each && decision->clock != regime->until)
+    if (trial.asks == 0 && !regime->per_push &&
+        decision->clock != regime->until)
         FAILS("%.400s: %.40s begins at step %u, not at %u", trial.plan,
               decision->policy, (unsigned)decision->clock,
               (unsigned)regime->until);
@@ -253,10 +254,10 @@ static float *held(const struct gw_server *server, uint32_t rank, uint32_t i)
     const struct gw_session *from = &server->session[slot->sender];
     if (!slot->held || shard->chunk[i].reduced)
         return NULL;
-    if (!slot->shown)
+    if (!slot->exported)
         return shard->landing[rank] + shard->chunk[i].first;
-    return (float *)(uintptr_t)gw_shown_find(server, from->peer,
-                                             from->gradients, i);
+    return (float *)(uintptr_t)gw_imports_find(server, from->peer,
+                                               from->gradients, i);
 }
 
 /* A push that is held was not finite. */
@@ -462,7 +463,7 @@ static void every_step_counts_once(void **state)
 
 /* Once wrong, and too rare for the seeds that are always tried: a worker that
    waits for the last weights of pushes together, while the others have gone on
-   to single pushes and score, or end. */
+   to per-push policies and score, or end. */
 static void seeds_that_failed_once(void **state)
 {
     static const uint64_t seeds[] = {917, 15073, 47086};

@@ -34,12 +34,12 @@ struct scene {
 /* Host and device copies of a scene. */
 struct stage {
     const struct scene *scene;
-    float *values;      /* finite values */
-    float *host;        /* all parts, NaN between them */
-    float *memory;      /* the same on the device */
-    float *sum;         /* on the device, with a margin */
-    uint8_t *nonfinite; /* on the device, with a margin */
-    size_t stride;      /* elements from part to part */
+    float *values; /* finite values */
+    float *host;   /* all parts, NaN between them */
+    float *memory; /* the same on the device */
+    float *sum;    /* on the device, with a margin */
+    uint8_t *bad;  /* on the device, with a margin */
+    size_t stride; /* elements from part to part */
 };
 
 static size_t place(const struct stage *stage, uint32_t part)
@@ -71,14 +71,14 @@ static void open_stage(struct stage *stage, const struct scene *scene)
             stage->host[place(stage, p) + i] = value(stage, p, i);
     stage->memory = ops->alloc(device, total * sizeof *stage->host);
     stage->sum = ops->alloc(device, stage->stride * sizeof *stage->host);
-    stage->nonfinite = ops->alloc(device, scene->n + MARGIN);
+    stage->bad = ops->alloc(device, scene->n + MARGIN);
 }
 
 static void close_stage(struct stage *stage)
 {
     ops->free(device, stage->memory);
     ops->free(device, stage->sum);
-    ops->free(device, stage->nonfinite);
+    ops->free(device, stage->bad);
     free(stage->values), free(stage->host);
 }
 
@@ -129,7 +129,7 @@ static void check_sum(const struct stage *stage, const float *got)
     }
 }
 
-static void check_nonfinite(const struct stage *stage, const uint8_t *nonfinite)
+static void check_nonfinite(const struct stage *stage, const uint8_t *bad)
 {
     const float *parts[GW_PARTS_MAX];
     uint32_t n = stage->scene->n;
@@ -138,12 +138,12 @@ static void check_nonfinite(const struct stage *stage, const uint8_t *nonfinite)
         uint8_t expected = 0;
         for (size_t i = 0; parts[p] && i < stage->scene->elems; i++)
             expected = expected || !isfinite(parts[p][i]);
-        if (nonfinite[p] != expected)
+        if (bad[p] != expected)
             fail_msg("part %u of %u is said to be %s", p, n,
-                     nonfinite[p] ? "nonfinite" : "finite");
+                     bad[p] ? "bad" : "finite");
     }
     for (size_t i = 0; i < MARGIN; i++)
-        assert_int_equal(nonfinite[n + i], NOBODYS);
+        assert_int_equal(bad[n + i], NOBODYS);
 }
 
 /* The memory around the sum is unchanged. */
@@ -166,22 +166,21 @@ static void act(struct stage *stage)
     size_t at = own ? s->at % MARGIN : place(stage, (uint32_t)s->in_place);
     float *memory = own ? stage->sum : stage->memory;
     const float *parts[GW_PARTS_MAX];
-    uint8_t nonfinite[GW_PARTS_MAX + MARGIN];
-    memset(nonfinite, NOBODYS, sizeof nonfinite);
-    ops->upload(device, stage->nonfinite, nonfinite, s->n + MARGIN);
+    uint8_t bad[GW_PARTS_MAX + MARGIN];
+    memset(bad, NOBODYS, sizeof bad);
+    ops->upload(device, stage->bad, bad, s->n + MARGIN);
     ops->upload(device, stage->memory, stage->host,
                 s->n * stage->stride * sizeof *memory);
     if (own)
         ops->upload(device, stage->sum, stage->host, total * sizeof *memory);
     list_parts(stage, stage->memory, parts);
-    ops->add_parts(device, parts, s->n, s->elems, memory + at,
-                   stage->nonfinite);
+    ops->add_parts(device, parts, s->n, s->elems, memory + at, stage->bad);
     memset(parts, 0xff, sizeof parts);
     float *got = to_host(memory, total);
-    ops->download(device, nonfinite, stage->nonfinite, s->n + MARGIN);
+    ops->download(device, bad, stage->bad, s->n + MARGIN);
     finish();
     check_sum(stage, got + at);
-    check_nonfinite(stage, nonfinite);
+    check_nonfinite(stage, bad);
     check_margins(stage, got, stage->host, total, at);
     free(got);
 }

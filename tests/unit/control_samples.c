@@ -115,7 +115,7 @@ const struct gw_message control_samples[] = {
     {.kind = GW_MESSAGE_FILE_OPEN, .file_open = {"shard", 1, 1, 5, 6, 7, 8}},
     {.kind = GW_MESSAGE_FILE_REPLY, .file_reply = {GW_EIO, "why", 5, 6, 7, 8}},
     {.kind = GW_MESSAGE_STATUS, .status = {2, "job", GW_EREFUSED}},
-    {.kind = GW_MESSAGE_SETTLED, .settled = {9, clocks, 3, ranks, 2}},
+    {.kind = GW_MESSAGE_QUIESCED, .quiesced = {9, clocks, 3, ranks, 2}},
     {.kind = GW_MESSAGE_ARRIVED, .arrived = {12345678901, ranks, 2}},
     {.kind = GW_MESSAGE_REQUEST, .request = {GW_REQUEST_STOP, "ssp:4"}},
     {.kind = GW_MESSAGE_SPEED, .speed = {12345678901, 2.5}},

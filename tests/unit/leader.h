@@ -21,7 +21,7 @@ struct bench {
     double values[KEPT][16];
     uint32_t ranks[KEPT][RANKS];
     char policy[KEPT][GW_WORD_BYTES];
-    int has_clocks[KEPT]; /* of single pushes */
+    int has_clocks[KEPT]; /* of per-push policies */
     size_t n;
 };
 

@@ -47,7 +47,7 @@ obey(struct gw_device *device, const struct question *q, struct answer *answer)
         answer->ok = fill(device, *at, q->value);
         return;
     case SHOW:
-        answer->ok = ops->show(device, *at + q->from, answer->words);
+        answer->ok = ops->export_memory(device, *at + q->from, answer->words);
         return;
     case FREE:
         ops->free(device, *at);
@@ -144,7 +144,7 @@ size_t seen_now(void)
 const float *see(struct gw_device *device, const struct answer *shown)
 {
     struct gw_error error;
-    const float *memory = ops->see(device, shown->words, &error);
+    const float *memory = ops->import_memory(device, shown->words, &error);
     if (!memory)
         fail_msg("%s", error.text);
     return memory;
@@ -153,7 +153,7 @@ const float *see(struct gw_device *device, const struct answer *shown)
 void cannot_see(struct gw_device *device, const uint8_t *words, const char *why)
 {
     struct gw_error error = {.text = ""};
-    assert_null(ops->see(device, words, &error));
+    assert_null(ops->import_memory(device, words, &error));
     assert_non_null(strstr(error.text, why));
     assert_null(strchr(error.text, '\n'));
 }

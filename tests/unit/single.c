@@ -175,9 +175,9 @@ void single_want(struct single *single,
         .chunk = server->shard->chunk[index].global,
         .count = 1,
         .value = clock,
-        .condition = is_ssp                ? GW_WANT_MINIMUM
-                     : server->regime.each ? GW_WANT_HELD
-                                           : GW_WANT_VERSION,
+        .condition = is_ssp                    ? GW_WANT_MINIMUM
+                     : server->regime.per_push ? GW_WANT_HELD
+                                               : GW_WANT_VERSION,
         .encoding = GW_ENCODING_RAW,
         .slack = is_ssp ? (uint32_t)word->n : 0,
     };

@@ -153,7 +153,7 @@ static void bytes_are_golden(void **state)
         0xf1608b7469724ccc, /* file open */
         0x9598844f42c40e75, /* file reply */
         0xed7f70213019884a, /* status */
-        0x79dcea1ab7a217a4, /* settled */
+        0x79dcea1ab7a217a4, /* quiesced */
         0xd13620c352a4f87c, /* arrived */
         0xd6ef17b066640021, /* request */
         0x2b1cfb9817d0c51a, /* speed */

@@ -30,7 +30,7 @@ static void exported_memory_is_imported(void **state)
         ops->download(d, host, parts[3], sizeof host);
         assert_true(host[0] == 3000 && host[ELEMS - 1] == 2999 + ELEMS);
         assert_int_equal(seen_now(), 2);
-        ops->unsee(d, parts[0]), ops->unsee(d, parts[3]);
+        ops->release_import(d, parts[0]), ops->release_import(d, parts[3]);
         assert_int_equal(seen_now(), 0);
         drop(&owners[0], 0), drop(&owners[1], 2);
         ops->free(d, own);
@@ -53,7 +53,7 @@ static void imported_memory_is_copied(void **state)
         assert_true(fill(d, own, 20000));
         size_t elems = ELEMS - SHIFT;
         for (float round = 0; round < 2; round++) {
-            ops->take(d, own, seen, elems * sizeof *own);
+            ops->copy_import(d, own, seen, elems * sizeof *own);
             assert_adds_up(d, parts, 2, elems, 2 * (40 + round * 60 + SHIFT),
                            2);
             ask(&owners[0], (struct question){FILL, 0, 0, 100});
@@ -61,7 +61,7 @@ static void imported_memory_is_copied(void **state)
         float rest;
         ops->download(d, &rest, own + elems, sizeof rest);
         assert_true(rest == 20000 + (float)elems);
-        ops->unsee(d, seen);
+        ops->release_import(d, seen);
         drop(&owners[0], 0);
         ops->free(d, own);
         close_device(d);
@@ -85,13 +85,13 @@ static void allocations_are_opened_once(void **state)
         assert_int_equal(seen_now(), 1);
         const float *c = see(d, &other);
         assert_int_equal(seen_now(), 2);
-        ops->unsee(d, b), ops->unsee(d, a);
+        ops->release_import(d, b), ops->release_import(d, a);
         assert_int_equal(seen_now(), 2);
         assert_adds_up(d, (const float *[]){b, c}, 2, ELEMS - SHIFT, SHIFT + 7,
                        2);
-        ops->unsee(d, b);
+        ops->release_import(d, b);
         assert_int_equal(seen_now(), 1);
-        ops->unsee(d, c);
+        ops->release_import(d, c);
         assert_int_equal(seen_now(), 0);
         drop(&owners[0], 0), drop(&owners[0], 1);
         close_device(d);
@@ -111,7 +111,7 @@ static void queued_work_keeps_imports(void **state)
         float host[ELEMS], *sum = ops->alloc(d, sizeof host);
         uint8_t *bad = ops->alloc(d, 1);
         ops->add_parts(d, &seen, 1, ELEMS, sum, bad);
-        ops->unsee(d, seen);
+        ops->release_import(d, seen);
         assert_int_equal(seen_now(), 0);
         ops->download(d, host, sum, sizeof host);
         assert_true(host[0] == 40 && host[ELEMS - 1] == 39 + ELEMS);
@@ -132,9 +132,9 @@ static void devices_import_for_themselves(void **state)
     struct answer shown = show(&owners[0], 0, 0);
     const float *a = see(one, &shown), *b = see(two, &shown);
     assert_adds_up(one, &a, 1, ELEMS, 40, 1);
-    ops->unsee(one, a);
+    ops->release_import(one, a);
     assert_adds_up(two, &b, 1, ELEMS, 40, 1);
-    ops->unsee(two, b);
+    ops->release_import(two, b);
     ops->close(one);
     drop(&owners[0], 0);
     close_device(two);

@@ -24,17 +24,17 @@ static void only_device_memory_is_exported(void **state)
     uint8_t words[GW_MEMORY_WORDS], same[GW_MEMORY_WORDS];
     char here[64], *memory = ops->alloc(d, 64);
     void *host = ops->alloc_host(d, 64);
-    assert_int_equal(ops->show(d, here, words), 0);
-    assert_int_equal(ops->show(d, host, words), 0);
-    assert_int_equal(ops->show(d, NULL, words), 0);
-    assert_int_equal(ops->show(d, memory + 64, words), 0);
-    assert_int_equal(ops->show(d, memory + 60, words), 1);
-    assert_int_equal(ops->show(d, memory + 60, same), 1);
+    assert_int_equal(ops->export_memory(d, here, words), 0);
+    assert_int_equal(ops->export_memory(d, host, words), 0);
+    assert_int_equal(ops->export_memory(d, NULL, words), 0);
+    assert_int_equal(ops->export_memory(d, memory + 64, words), 0);
+    assert_int_equal(ops->export_memory(d, memory + 60, words), 1);
+    assert_int_equal(ops->export_memory(d, memory + 60, same), 1);
     assert_memory_equal(words, same, sizeof words);
     /* a process does not import its own memory */
     cannot_see(d, words, "GPU 0 does not reach");
     ops->free(d, memory);
-    assert_int_equal(ops->show(d, memory, words), 0);
+    assert_int_equal(ops->export_memory(d, memory, words), 0);
     ops->free_host(d, host);
     close_device(d);
 }
@@ -72,7 +72,7 @@ static void freed_memory_is_gone(void **state)
     drop(&owners[0], 0);
     ops->download(d, host, seen, sizeof host);
     assert_true(isnan(host[0]) && isnan(host[ELEMS - 1]));
-    ops->unsee(d, seen);
+    ops->release_import(d, seen);
     cannot_see(d, shown.words, "invalid resource handle");
     /* the memory was reused for another allocation */
     make(&owners[0], 0, 2);
@@ -99,8 +99,8 @@ static void failed_devices_import_nothing(void **state)
     ops->dropout(d, &nothing, 1, 16, own, own);
     assert_int_equal(ops->sync(d, NULL), GW_EIO);
     cannot_see(d, shown.words, "GPU 0 failed in");
-    assert_int_equal(ops->show(d, own, words), 0);
-    ops->unsee(d, seen);
+    assert_int_equal(ops->export_memory(d, own, words), 0);
+    ops->release_import(d, seen);
     ops->free(d, own);
     close_device(d);
     drop(&owners[0], 0);
@@ -162,7 +162,7 @@ static void owners_may_be_killed(void **state)
     ops->download(d, host, seen, sizeof host);
     assert_int_equal(ops->sync(d, NULL), GW_OK);
     cannot_see(d, b.words, "invalid resource handle");
-    ops->unsee(d, seen);
+    ops->release_import(d, seen);
     cannot_see(d, a.words, "invalid resource handle");
     close_device(d);
 }

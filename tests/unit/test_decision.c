@@ -153,7 +153,7 @@ static void a_step_of_no_samples_is_one(void **state)
 }
 
 /* The culprits by rank, each once, and the end after the first (stop). */
-static void bad_ranks_are_named_once(void **state)
+static void nonfinite_ranks_are_named_once(void **state)
 {
     (void)state;
     struct bench bench;
@@ -167,8 +167,8 @@ static void bad_ranks_are_named_once(void **state)
                                   .samples = 1,
                                   .values = values,
                                   .values_n = n,
-                                  .bad_ranks = bad,
-                                  .bad_ranks_n = 3};
+                                  .nonfinite_ranks = bad,
+                                  .nonfinite_ranks_n = 3};
         assert_int_equal(gw_leader_vote(bench.leader, shard, &message, NULL),
                          GW_OK);
     }
@@ -523,7 +523,7 @@ int main(void)
         cmocka_unit_test(votes_out_of_turn_are_refused),
         cmocka_unit_test(votes_of_other_samples_are_refused),
         cmocka_unit_test(a_step_of_no_samples_is_one),
-        cmocka_unit_test(bad_ranks_are_named_once),
+        cmocka_unit_test(nonfinite_ranks_are_named_once),
         cmocka_unit_test(three_skips_in_a_row_end_the_job),
         cmocka_unit_test(a_dynamic_loss_scale_halves_first),
         cmocka_unit_test(cuts_and_the_end_come_before_their_answers),

@@ -104,19 +104,19 @@ static void empty_shards_are_not_waited_for(void **state)
 static void settle(struct bench *bench, const uint64_t clocks[RANKS])
 {
     const uint32_t blocked[RANKS] = {0, 1, 2};
-    const struct gw_settled settled = {.decision = (uint32_t)bench->n,
-                                       .clocks = clocks,
-                                       .clocks_n = RANKS,
-                                       .blocked = blocked,
-                                       .blocked_n = RANKS};
+    const struct gw_quiesced quiesced = {.decision = (uint32_t)bench->n,
+                                         .clocks = clocks,
+                                         .clocks_n = RANKS,
+                                         .blocked = blocked,
+                                         .blocked_n = RANKS};
     for (uint32_t shard = 0; shard < SHARDS; shard++)
-        assert_int_equal(gw_leader_settled(bench->leader, shard, &settled),
+        assert_int_equal(gw_leader_quiesced(bench->leader, shard, &quiesced),
                          GW_OK);
 }
 
-/* Who waits for a score is kept from nothing by a drain, so none begins before
-   all have theirs, whatever is asked for. */
-static void nothing_is_drained_before_the_score(void **state)
+/* Who waits for a score is kept from nothing by a quiesce, so none begins
+   before all have theirs, whatever is asked for. */
+static void nothing_is_quiesced_before_the_score(void **state)
 {
     (void)state;
     struct bench bench;
@@ -124,14 +124,14 @@ static void nothing_is_drained_before_the_score(void **state)
     leader_prepare(&bench);
     leader_set(&bench, "checkpoint.dir=x");
     bench.options.regime.whole_step = 0;
-    bench.options.regime.each = 1;
+    bench.options.regime.per_push = 1;
     leader_set(&bench, "train.eval_every=2");
     leader_begin(&bench);
     gw_leader_before(bench.leader, 0);
     gw_leader_stored(bench.leader);
     gw_leader_pushed(bench.leader, 6, 6);
     size_t n = bench.n;
-    assert_int_equal(bench.decision[n - 1].kind, GW_DECIDE_DRAIN);
+    assert_int_equal(bench.decision[n - 1].kind, GW_DECIDE_QUIESCE);
     settle(&bench, clocks);
     assert_int_equal(bench.decision[bench.n - 1].kind, GW_DECIDE_RESUME);
     assert_int_equal(bench.decision[bench.n - 1].reason, 1);
@@ -151,7 +151,7 @@ static void nothing_is_drained_before_the_score(void **state)
     n = bench.n;
     gw_leader_pushed(bench.leader, 7, 7);
     assert_int_equal(bench.n, n + 1);
-    assert_int_equal(bench.decision[n].kind, GW_DECIDE_DRAIN);
+    assert_int_equal(bench.decision[n].kind, GW_DECIDE_QUIESCE);
     leader_end(&bench);
 }
 
@@ -291,7 +291,7 @@ static void updates_are_counted_for_each_optimizer(void **state)
     }
 }
 
-/* From single pushes: where all stand still, and no checkpoint is open. */
+/* From per-push policies: where all stand still, and no checkpoint is open. */
 static void single_pushes_stand_still_first(void **state)
 {
     (void)state;
@@ -308,7 +308,7 @@ static void single_pushes_stand_still_first(void **state)
     gw_leader_stored(bench.leader);
     gw_leader_pushed(bench.leader, 7, 7);
     assert_int_equal(bench.n, 2);
-    assert_int_equal(bench.decision[1].kind, GW_DECIDE_DRAIN);
+    assert_int_equal(bench.decision[1].kind, GW_DECIDE_QUIESCE);
     settle(&bench, clocks);
     assert_int_equal(bench.n, 4);
     assert_int_equal(bench.decision[2].kind, GW_DECIDE_SWITCH);
@@ -324,8 +324,8 @@ static void single_pushes_stand_still_first(void **state)
 }
 
 /*
- * A checkpoint of single pushes, then a few pushes more, and the same step goes
- * on together: its checkpoint has the next step's name, and says at which
+ * A checkpoint of per-push policies, then a few pushes more, and the same step
+ * goes on together: its checkpoint has the next step's name, and says at which
  * version chunks are.
  */
 static void a_second_cut_of_a_step_names_its_version(void **state)
@@ -367,7 +367,7 @@ int main(void)
         cmocka_unit_test(the_first_that_are_whole_count),
         cmocka_unit_test(arrivals_that_cannot_be_are_refused),
         cmocka_unit_test(empty_shards_are_not_waited_for),
-        cmocka_unit_test(nothing_is_drained_before_the_score),
+        cmocka_unit_test(nothing_is_quiesced_before_the_score),
         cmocka_unit_test(a_phase_is_announced_one_exchange_ahead),
         cmocka_unit_test(nothing_is_announced_beyond_the_end),
         cmocka_unit_test(who_asks_goes_before_the_plan),

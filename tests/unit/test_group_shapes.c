@@ -207,7 +207,7 @@ static void parts_are_read(void **state)
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(heard[i].rank, said[i].rank);
         assert_int_equal(heard[i].samples, said[i].samples);
-        assert_int_equal(heard[i].bad, said[i].bad);
+        assert_int_equal(heard[i].nonfinite, said[i].nonfinite);
     }
     /* of other ranks, too few, and with a word that nobody knows */
     assert_int_equal(gw_parts_decode(bytes, sizeof bytes, 0, 4, heard),

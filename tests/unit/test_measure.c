@@ -94,7 +94,8 @@ static void steps_of_a_worker_s_own_count(void **state)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *const settings[] = {JOB, words[i].policy, NULL};
         be(settings, 1000);
-        chunk.samples = server.regime.each ? 1000 : 0; /* of clocks long past */
+        chunk.samples =
+            server.regime.per_push ? 1000 : 0; /* of clocks long past */
         assert_int_equal(gw_measure_push_max(&server), words[i].most);
         assert_true(takes(words[i].most));
         assert_false(takes(words[i].most + 1));

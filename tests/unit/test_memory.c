@@ -106,11 +106,11 @@ static void settled_memory_is_zeros_in_huge_pages(void **state)
     assert_int_equal(gw_memory_open(GW_MEMORY_SHARED, 4 * HUGE, &memory),
                      GW_OK);
     const char *bytes = memory.base;
-    int settled =
+    int quiesced =
         memory.kind == GW_MEMORY_SHARED && gw_memory_prefault(&memory);
     for (size_t i = 0; i < memory.bytes; i++)
         assert_int_equal(bytes[i], 0);
-    if (!settled || before < 0) {
+    if (!quiesced || before < 0) {
         gw_memory_close(&memory);
         print_message("no huge pages for shared memory here\n");
         skip();

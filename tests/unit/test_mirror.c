@@ -137,7 +137,7 @@ static const struct gw_backend_ops late = {
     .alloc = late_alloc,
     .free = late_free,
     .upload = late_upload,
-    .take = late_take,
+    .copy_import = late_take,
     .fetch = late_fetch,
     .reach = late_reach,
     .sync = late_sync,
@@ -217,8 +217,8 @@ static void weights_go_once_in_a_step(void **state)
         uint64_t before = s->device.queued;
         for (size_t k = 0; k < KEYS; k++)
             s->host[0][k][0] = round * 10 + (float)k;
-        gw_mirror_show(s->mirror, 1, 2, GW_ENCODING_RAW);
-        gw_mirror_show(s->mirror, 0, KEYS, GW_ENCODING_RAW);
+        gw_mirror_upload(s->mirror, 1, 2, GW_ENCODING_RAW);
+        gw_mirror_upload(s->mirror, 0, KEYS, GW_ENCODING_RAW);
         assert_int_equal(s->device.queued - before, KEYS);
         run_until(&s->device, s->device.queued);
         for (size_t k = 0; k < KEYS; k++)
@@ -252,8 +252,8 @@ static void weights_may_come_as_bf16(void **state)
             s->host[0][i / 64][i % 64] = whole;
             gw_bf16_round(1, &rounded, &arena[i]);
         }
-        gw_mirror_show(s->mirror, 1, 2, as[round]);
-        gw_mirror_show(s->mirror, 0, KEYS, as[round]);
+        gw_mirror_upload(s->mirror, 1, 2, as[round]);
+        gw_mirror_upload(s->mirror, 0, KEYS, as[round]);
         run_until(&s->device, s->device.queued);
         for (size_t k = 0; k < KEYS; k++)
             for (size_t i = 0; i < gw_key_elems(&key[k]); i++) {
@@ -313,11 +313,11 @@ static void weights_may_lie_on_devices(void **state)
         assert_int_equal(gw_mirror_begin(s[0]->mirror, &s[0]->error), GW_OK);
         s[0]->device.taken = 0;
         for (size_t p = 0, at = 0; p < 4; at = end[p++])
-            gw_mirror_show_part(s[0]->mirror, 1, at * sizeof(float),
-                                (end[p] - at) * sizeof(float), as, from[p]);
-        gw_mirror_shown(s[0]->mirror, 1, as);
+            gw_mirror_upload_part(s[0]->mirror, 1, at * sizeof(float),
+                                  (end[p] - at) * sizeof(float), as, from[p]);
+        gw_mirror_uploaded(s[0]->mirror, 1, as);
         uint64_t queued = s[0]->device.queued;
-        gw_mirror_show(s[0]->mirror, 1, 1, as); /* it is */
+        gw_mirror_upload(s[0]->mirror, 1, 1, as); /* it is */
         assert_int_equal(s[0]->device.queued, queued);
         assert_int_equal(s[0]->device.taken,
                          (16 + 24) * (as == GW_ENCODING_RAW ? 4 : 2));
@@ -510,7 +510,7 @@ static void where_the_host_computes_nothing_moves(void **state)
         assert_ptr_equal(gw_mirror_weights(mirror)[k], view[k]);
         assert_ptr_equal(gw_mirror_gradients(mirror)[k], view[k]);
     }
-    gw_mirror_show(mirror, 0, KEYS, GW_ENCODING_RAW);
+    gw_mirror_upload(mirror, 0, KEYS, GW_ENCODING_RAW);
     gw_mirror_fetch(mirror, 1, 2);
     assert_int_equal(gw_mirror_next(mirror, 0, &first, &n, &error), GW_OK);
     assert_true(first == 1 && n == 2);

@@ -4,8 +4,8 @@
  * (plain.c), of gradients made by hand (plain_mlp.c), and against frozen
  * results of PyTorch.
  *
- * Here are the rules of gradients, of steps of all and of single pushes; those
- * of steps of workers' own are in test_mlp_rounds.
+ * Here are the rules of gradients, of steps of all and of per-push policies;
+ * those of steps of workers' own are in test_mlp_rounds.
  *
  * What is tested is the program's own all the way: gradients of worker/model on
  * the cpu, a worker's own steps by worker/trainer/local, pushes, wants and
@@ -86,7 +86,7 @@ static void steps_of_all_are_what_the_equations_say(void **state)
     }
 }
 
-/* ---- single pushes ---- */
+/* ---- per-push policies ---- */
 
 struct single_row {
     const char *policy;

@@ -24,7 +24,8 @@ struct members {
 #define SECOND_NODE UINT64_C(2)
 #define WORKERS_MAX 16
 
-static struct gw_mates mates_of(const struct members *members, uint32_t place)
+static struct gw_colocated colocated_of(const struct members *members,
+                                        uint32_t place)
 {
     static struct gw_need worker[WORKERS_MAX], shard[WORKERS_MAX];
     assert_true(members->workers <= WORKERS_MAX);
@@ -36,11 +37,11 @@ static struct gw_mates mates_of(const struct members *members, uint32_t place)
                              .network = members->network};
     for (uint32_t i = 0; i < members->shards; i++)
         shard[i] = (struct gw_need){.network = members->network};
-    return (struct gw_mates){.workers = members->workers,
-                             .shards = members->shards,
-                             .place = place,
-                             .worker = worker,
-                             .shard = shard};
+    return (struct gw_colocated){.workers = members->workers,
+                                 .shards = members->shards,
+                                 .place = place,
+                                 .worker = worker,
+                                 .shard = shard};
 }
 
 static void decide_worker(const struct gw_pin_host *host,
@@ -48,8 +49,8 @@ static void decide_worker(const struct gw_pin_host *host,
                           uint32_t place,
                           struct gw_pin_worker *pin)
 {
-    const struct gw_mates mates = mates_of(members, place);
-    gw_pin_worker(host, &mates, pin);
+    const struct gw_colocated colocated = colocated_of(members, place);
+    gw_pin_worker(host, &colocated, pin);
 }
 
 static void decide_shard(const struct gw_pin_host *host,
@@ -57,8 +58,8 @@ static void decide_shard(const struct gw_pin_host *host,
                          uint32_t place,
                          struct gw_pin_shard *pin)
 {
-    const struct gw_mates mates = mates_of(members, place);
-    gw_pin_shard(host, &mates, pin);
+    const struct gw_colocated colocated = colocated_of(members, place);
+    gw_pin_shard(host, &colocated, pin);
 }
 
 static void check_worker(const struct gw_pin_host *host,
@@ -425,9 +426,9 @@ static void check_words(const struct gw_pin_host *host,
     struct gw_pin_worker pin;
     char text[GW_PIN_TEXT_MAX];
     const struct gw_pin_names names = {gpu, "mlx5_0"};
-    const struct gw_mates mates = mates_of(members, 0);
-    gw_pin_worker(host, &mates, &pin);
-    gw_pin_print_worker(host, &mates, &names, &pin, text);
+    const struct gw_colocated colocated = colocated_of(members, 0);
+    gw_pin_worker(host, &colocated, &pin);
+    gw_pin_print_worker(host, &colocated, &names, &pin, text);
     assert_string_equal(text, wanted);
 }
 
@@ -466,20 +467,20 @@ static void shards_say_where_and_why(void **state)
 {
     (void)state;
     struct gw_pin_shard pin;
-    struct gw_mates mates;
+    struct gw_colocated colocated;
     char text[GW_PIN_TEXT_MAX];
     const struct gw_pin_names names = {"", "eth0"};
     struct members members = {
         .workers = 2, .shards = 1, .threads = 2, .network = SECOND_NODE};
     const struct gw_pin_host *host = host_of(2, 4, 1);
     decide_shard(host, &members, 0, &pin);
-    mates = mates_of(&members, 0);
-    gw_pin_print_shard(host, &mates, &names, &pin, text);
+    colocated = colocated_of(&members, 0);
+    gw_pin_print_shard(host, &colocated, &names, &pin, text);
     assert_string_equal(text, "on cpu 7 (node 1, near eth0)");
     members.workers = 4;
     decide_shard(host, &members, 0, &pin);
-    mates = mates_of(&members, 0);
-    gw_pin_print_shard(host, &mates, &names, &pin, text);
+    colocated = colocated_of(&members, 0);
+    gw_pin_print_shard(host, &colocated, &names, &pin, text);
     assert_string_equal(
         text, "anywhere on cpu 4-7 (node 1, near eth0): 1 shard and 4 "
               "workers of 2 threads are more than the 8 cores here");

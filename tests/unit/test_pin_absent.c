@@ -45,12 +45,12 @@ static void nothing_is_bound(void **state)
 {
     (void)state;
     struct gw_pin_member member = {.view = NULL};
-    const struct gw_mates mates = {.workers = 1, .shards = 1};
+    const struct gw_colocated colocated = {.workers = 1, .shards = 1};
     struct gw_cpus cpus = {{0}};
     struct gw_error error;
-    gw_pin_member_worker(&member, &mates, "", NULL, NULL);
+    gw_pin_member_worker(&member, &colocated, "", NULL, NULL);
     gw_pin_member_near(&member, NULL);
-    gw_pin_member_shard(&member, &mates, NULL);
+    gw_pin_member_shard(&member, &colocated, NULL);
     assert_int_equal(gw_pin_bind_thread(NULL, pthread_self(), &cpus, &error),
                      GW_EUNSUPPORTED);
     assert_int_equal(gw_pin_bind_process(NULL, &cpus, &error), GW_EUNSUPPORTED);

@@ -72,11 +72,11 @@ static void check_compute(const struct gw_pin_host *host,
     struct gw_pin_worker pin;
     struct gw_need worker[WORKERS_MAX];
     char text[128];
-    const struct gw_mates mates = {
+    const struct gw_colocated colocated = {
         .workers = workers, .place = place, .worker = worker};
     for (uint32_t i = 0; i < WORKERS_MAX; i++)
         worker[i] = each;
-    gw_pin_worker(host, &mates, &pin);
+    gw_pin_worker(host, &colocated, &pin);
     gw_cpus_print(&pin.compute, text, sizeof text);
     assert_string_equal(text, wanted);
 }
@@ -129,11 +129,11 @@ static void what_is_not_allowed_is_not_there(void **state)
     end_host(&made);
     make_host(&made, TWO_NODES, "5");
     struct gw_pin_worker pin;
-    const struct gw_mates mates = {
+    const struct gw_colocated colocated = {
         .workers = 2,
         .place = 1,
         .worker = (const struct gw_need[]){{.threads = 1}, {.threads = 1}}};
-    gw_pin_worker(&made.host, &mates, &pin);
+    gw_pin_worker(&made.host, &colocated, &pin);
     assert_int_equal(pin.how, GW_PIN_LEFT);
     end_host(&made);
 }

@@ -71,18 +71,18 @@ static void check_members(const struct gw_pin_host *host,
     for (uint32_t i = 0; i < all->workers + all->shards; i++) {
         struct host_of_members own = *all;
         int is_worker = i < all->workers;
-        const struct gw_mates mates = {.workers = own.workers,
-                                       .shards = own.shards,
-                                       .place =
-                                           is_worker ? i : i - all->workers,
-                                       .worker = own.worker,
-                                       .shard = own.shard};
+        const struct gw_colocated colocated = {
+            .workers = own.workers,
+            .shards = own.shards,
+            .place = is_worker ? i : i - all->workers,
+            .worker = own.worker,
+            .shard = own.shard};
         struct gw_pin_worker worker;
         struct gw_pin_shard shard;
         if (is_worker)
-            gw_pin_worker(host, &mates, &worker);
+            gw_pin_worker(host, &colocated, &worker);
         else
-            gw_pin_shard(host, &mates, &shard);
+            gw_pin_shard(host, &colocated, &shard);
         if (is_worker && worker.how == GW_PIN_CORE) {
             assert_int_equal(count_cpus(&worker.compute),
                              own.worker[i].threads);
@@ -131,21 +131,21 @@ static void unlike_members_are_where_they_need(void **state)
     const struct gw_pin_host *host = host_of(2, 4, 1);
     struct gw_pin_worker pin;
     const struct gw_need worker[] = {{4, 0, 0}, {1, 1, 0}, {1, 2, 0}};
-    struct gw_mates mates = {.workers = 3, .worker = worker};
+    struct gw_colocated colocated = {.workers = 3, .worker = worker};
     static const char *const wanted[] = {"0-3", "4", "5"};
-    for (mates.place = 0; mates.place < 3; mates.place++) {
-        gw_pin_worker(host, &mates, &pin);
-        check_cpus(&pin.compute, wanted[mates.place]);
+    for (colocated.place = 0; colocated.place < 3; colocated.place++) {
+        gw_pin_worker(host, &colocated, &pin);
+        check_cpus(&pin.compute, wanted[colocated.place]);
     }
     /* all of the host but a core: a shard of it floats */
     const struct gw_need full[] = {{4, 0, 0}, {4, 0, 0}};
     const struct gw_need shard = {.network = 1};
     struct gw_pin_shard near;
-    mates = (struct gw_mates){
+    colocated = (struct gw_colocated){
         .workers = 2, .shards = 1, .worker = full, .shard = &shard};
-    gw_pin_shard(host, &mates, &near);
+    gw_pin_shard(host, &colocated, &near);
     assert_int_equal(near.how, GW_PIN_NEAR);
-    gw_pin_worker(host, &mates, &pin);
+    gw_pin_worker(host, &colocated, &pin);
     check_cpus(&pin.compute, "0-3");
 }
 
@@ -153,7 +153,7 @@ static void unlike_members_are_where_they_need(void **state)
 static void who_is_not_there_gets_none(void **state)
 {
     (void)state;
-    const struct gw_mates none = {.workers = 0};
+    const struct gw_colocated none = {.workers = 0};
     struct gw_pin_worker worker;
     struct gw_pin_shard shard;
     char text[GW_PIN_TEXT_MAX];

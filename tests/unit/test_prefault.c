@@ -133,10 +133,10 @@ static void parts_cover_all(void **state)
             size_t at = 0, before = 0, parts = 0;
             assert_int_equal(
                 gw_memory_open(GW_MEMORY_SHARED, sizes[s], &memory), GW_OK);
-            int settled = 1;
-            while (at < memory.bytes && settled) {
+            int quiesced = 1;
+            while (at < memory.bytes && quiesced) {
                 before = at;
-                settled = gw_memory_prefault_part(&memory, &at, most[m]);
+                quiesced = gw_memory_prefault_part(&memory, &at, most[m]);
                 assert_true(at > before);
                 assert_true(at == memory.bytes || at % HUGE == 0);
                 assert_true(at == memory.bytes || at - before <= most[m] ||
@@ -144,9 +144,9 @@ static void parts_cover_all(void **state)
                 parts++;
             }
             assert_int_equal(at, memory.bytes);
-            if (settled && most[m] <= HUGE)
+            if (quiesced && most[m] <= HUGE)
                 assert_int_equal(parts, sizes[s] / HUGE);
-            if (settled && most[m] == SIZE_MAX)
+            if (quiesced && most[m] == SIZE_MAX)
                 assert_int_equal(parts, 1);
             gw_memory_close(&memory);
         }

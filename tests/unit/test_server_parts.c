@@ -167,7 +167,7 @@ static void backup_tells_late_from_known(void **state)
     (void)state;
     const struct gw_policy *backup = gw_policy_find(GW_POLICY_BACKUP);
     assert_non_null(backup);
-    assert_false(backup->each);
+    assert_false(backup->per_push);
     /* of its clocks up to 4 the rank's pushes are known */
     struct gw_policy_view view = {.version = 7, .mark = 5};
     assert_int_equal(backup->judge(&view, 4), GW_PUSH_DUPLICATE);
@@ -199,7 +199,7 @@ static void single_pushes_come_in_the_order_of_their_rank(void **state)
         GW_POLICY_ASYNC, GW_POLICY_SSP, GW_POLICY_STALE_LR, GW_POLICY_DC_ASYNC};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const struct gw_policy *policy = gw_policy_find(kinds[i]);
-        assert_true(policy->each);
+        assert_true(policy->per_push);
         /* how far the chunk is by others does not matter */
         struct gw_policy_view view = {.version = 99, .mark = 5, .least = 2};
         assert_int_equal(policy->judge(&view, 4), GW_PUSH_DUPLICATE);

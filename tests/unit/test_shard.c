@@ -323,7 +323,7 @@ static void what_is_shown_counts_as_what_landed(void **state)
             land(landed.shard, r, c);
             if (r != 2)
                 land(shard, r, c);
-            slot->shown = r == 2;
+            slot->exported = r == 2;
             slot->source.at = arena + 1; /* anywhere */
             gw_shard_hold(landed.shard, r, c, 1, 0);
             gw_shard_hold(shard, r, c, 1, 0);

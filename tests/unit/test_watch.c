@@ -57,12 +57,12 @@ static const struct gw_watch_events events = {
     .exits = ignore,
 };
 
-static struct gw_watch *watch_open(struct heard *heard, int leash)
+static struct gw_watch *watch_open(struct heard *heard, int parent_fd)
 {
     struct gw_watch *watch;
     struct gw_error error;
     const struct gw_watch_options options = {.name = "test",
-                                             .leash = leash,
+                                             .parent_fd = parent_fd,
                                              .log = NULL,
                                              .events = &events,
                                              .owner = heard};

@@ -128,16 +128,16 @@ static void limits_hold_for_each_kind(void **state)
     gw_frame_encode(&put, bytes);
     assert_int_equal(gw_frame_decode(bytes, &back), GW_OK);
 
-    struct gw_frame shown = {.kind = GW_FRAME_SHOWN,
-                             .length = GW_SHOWN_AT_BYTES};
+    struct gw_frame shown = {.kind = GW_FRAME_EXPORTED,
+                             .length = GW_EXPORTED_BYTES};
     gw_frame_encode(&shown, bytes);
     assert_int_equal(gw_frame_decode(bytes, &back), GW_OK);
-    for (shown.length = 0; shown.length < 2 * GW_SHOWN_AT_BYTES;
-         shown.length += GW_SHOWN_AT_BYTES + 1) {
+    for (shown.length = 0; shown.length < 2 * GW_EXPORTED_BYTES;
+         shown.length += GW_EXPORTED_BYTES + 1) {
         gw_frame_encode(&shown, bytes);
         assert_int_equal(gw_frame_decode(bytes, &back), GW_EPROTO);
     }
-    shown.length = GW_SHOWN_AT_BYTES;
+    shown.length = GW_EXPORTED_BYTES;
     shown.window = 9; /* nothing is put anywhere */
     gw_frame_encode(&shown, bytes);
     assert_int_equal(gw_frame_decode(bytes, &back), GW_EPROTO);
@@ -229,24 +229,25 @@ static void wants_round_trip(void **state)
 static void what_is_shown_round_trips(void **state)
 {
     (void)state;
-    static const uint8_t right[GW_SHOWN_AT_BYTES] = {0x31, 0x32, 0x33, 0x34,
+    static const uint8_t right[GW_EXPORTED_BYTES] = {0x31, 0x32, 0x33, 0x34,
                                                      7,    0,    0,    0};
-    struct gw_shown shown = {.window = 0x34333231, .kind = GW_FRAME_SEED}, back;
-    uint8_t bytes[GW_SHOWN_AT_BYTES];
-    gw_shown_encode(&shown, bytes);
+    struct gw_exported shown = {.window = 0x34333231, .kind = GW_FRAME_SEED},
+                       back;
+    uint8_t bytes[GW_EXPORTED_BYTES];
+    gw_exported_encode(&shown, bytes);
     assert_memory_equal(bytes, right, sizeof right);
-    assert_int_equal(gw_shown_decode(bytes, &back), GW_OK);
+    assert_int_equal(gw_exported_decode(bytes, &back), GW_OK);
     assert_true(back.window == shown.window && back.kind == shown.kind);
     bytes[4] = GW_FRAME_PUSH;
-    assert_int_equal(gw_shown_decode(bytes, &back), GW_OK);
+    assert_int_equal(gw_exported_decode(bytes, &back), GW_OK);
     bytes[4] = GW_FRAME_WEIGHTS;
-    assert_int_equal(gw_shown_decode(bytes, &back), GW_EPROTO);
+    assert_int_equal(gw_exported_decode(bytes, &back), GW_EPROTO);
     bytes[4] = GW_FRAME_PUSH;
     bytes[6] = 1;
-    assert_int_equal(gw_shown_decode(bytes, &back), GW_EPROTO);
+    assert_int_equal(gw_exported_decode(bytes, &back), GW_EPROTO);
     memset(bytes, 0, 4);
     bytes[6] = 0;
-    assert_int_equal(gw_shown_decode(bytes, &back), GW_EPROTO);
+    assert_int_equal(gw_exported_decode(bytes, &back), GW_EPROTO);
 }
 
 static void crc32c_known_answer(void **state)

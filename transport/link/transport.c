@@ -324,7 +324,7 @@ const struct gw_transport_ops *const gw_transports[] = {
 
 /* In the order of preference; names the transports that do not work. */
 static enum gw_status
-choose_all(struct gw_routes *ways, char *why, size_t why_bytes)
+choose_all(struct gw_routes *routes, char *why, size_t why_bytes)
 {
     unsigned n = 0;
     char reason[256];
@@ -335,39 +335,40 @@ choose_all(struct gw_routes *ways, char *why, size_t why_bytes)
         if (strcmp(ops->name, "sim") == 0)
             continue;
         if (ops->probe(reason, sizeof reason) == GW_OK)
-            ways->data[n++] = ops;
+            routes->data[n++] = ops;
         else
             snprintf(why + used, why_bytes - used, "%snot %s, %s",
                      used ? "; " : "", ops->name, reason);
     }
-    ways->data[n] = NULL;
+    routes->data[n] = NULL;
     return GW_OK;
 }
 
 enum gw_status gw_routes_find(const char *name,
-                              struct gw_routes *ways_p,
+                              struct gw_routes *routes_p,
                               char *why,
                               size_t why_bytes,
                               struct gw_error *error)
 {
-    struct gw_routes ways = {.control = &gw_tcp_transport};
+    struct gw_routes routes = {.control = &gw_tcp_transport};
     char reason[256];
     const struct gw_transport_ops *only = gw_transport_find(name, error);
     if (!only)
         return error->status;
     if (strcmp(name, "auto") == 0) {
-        choose_all(&ways, why, why_bytes);
+        choose_all(&routes, why, why_bytes);
     } else {
         if (strcmp(name, "sim") == 0)
-            ways.control = only;
-        ways.data[0] = only;
+            routes.control = only;
+        routes.data[0] = only;
         snprintf(why, why_bytes, "as the job says");
     }
-    if (ways.control == &gw_sim_transport ||
+    if (routes.control == &gw_sim_transport ||
         gw_shm_transport.probe(reason, sizeof reason) == GW_OK)
-        ways.node = ways.control == &gw_sim_transport ? &gw_sim_transport
-                                                      : &gw_shm_transport;
-    *ways_p = ways;
+        routes.host_group = routes.control == &gw_sim_transport
+                                ? &gw_sim_transport
+                                : &gw_shm_transport;
+    *routes_p = routes;
     return GW_OK;
 }
 

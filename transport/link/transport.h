@@ -277,7 +277,7 @@ struct gw_routes {
     /* best first; ended by NULL */
     const struct gw_transport_ops *data[GW_ROUTES_MAX + 1];
     /* between workers of one host, which import windows; NULL: none */
-    const struct gw_transport_ops *node;
+    const struct gw_transport_ops *host_group;
 };
 
 /*
@@ -288,7 +288,7 @@ struct gw_routes {
  * named transport does not work here.
  */
 enum gw_status gw_routes_find(const char *name,
-                              struct gw_routes *ways_p,
+                              struct gw_routes *routes_p,
                               char *why,
                               size_t why_bytes,
                               struct gw_error *error);

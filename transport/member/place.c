@@ -15,39 +15,39 @@
 /* Over a transport that is not everybody's, tensors leave loopback, unless it
    never leaves the host. */
 static enum gw_status guard_data(const struct gw_config *config,
-                                 const struct gw_routes *ways,
+                                 const struct gw_routes *routes,
                                  struct gw_error *error)
 {
     char host[GW_ADDRESS_MAX], address[GW_ADDRESS_MAX + 4];
-    if (ways->data[0] == ways->control || ways->data[1] ||
-        ways->data[0]->within_host)
+    if (routes->data[0] == routes->control || routes->data[1] ||
+        routes->data[0]->within_host)
         return GW_OK;
-    enum gw_status status = ways->data[0]->meet(host, error);
+    enum gw_status status = routes->data[0]->meet(host, error);
     if (status != GW_OK)
         return status;
     snprintf(address, sizeof address, "%s:0", host);
     return gw_place_guard(config, address, error);
 }
 
-enum gw_status gw_place_ways(const struct gw_config *config,
-                             struct gw_routes *ways_p,
-                             char *why,
-                             size_t why_bytes,
-                             struct gw_error *error)
+enum gw_status gw_place_routes(const struct gw_config *config,
+                               struct gw_routes *routes_p,
+                               char *why,
+                               size_t why_bytes,
+                               struct gw_error *error)
 {
-    struct gw_routes ways;
-    enum gw_status status =
-        gw_routes_find(config->cluster.transport, &ways, why, why_bytes, error);
+    struct gw_routes routes;
+    enum gw_status status = gw_routes_find(config->cluster.transport, &routes,
+                                           why, why_bytes, error);
     if (status != GW_OK)
         return status;
-    if (strcmp(ways.control->name, "sim") == 0)
+    if (strcmp(routes.control->name, "sim") == 0)
         return gw_fail(
             error, GW_EUSAGE,
             "cluster.transport: \"sim\" is for simulated jobs, these "
             "are processes; set it to auto, shm, rdma or tcp");
-    status = guard_data(config, &ways, error);
+    status = guard_data(config, &routes, error);
     if (status == GW_OK)
-        *ways_p = ways;
+        *routes_p = routes;
     return status;
 }
 
@@ -86,20 +86,20 @@ enum gw_status gw_place_own(const struct gw_config *config,
 }
 
 enum gw_status gw_place_hosts(const struct gw_config *config,
-                              const struct gw_routes *ways,
+                              const struct gw_routes *routes,
                               const char *coordinator,
                               char hosts[GW_ADDRESSES_MAX],
                               struct gw_error *error)
 {
     char host[GW_ADDRESS_MAX], own[GW_HOST_ADDRESS_MAX] = "";
-    int other = ways->data[0] != ways->control && !ways->data[1] &&
-                !ways->data[0]->within_host;
+    int other = routes->data[0] != routes->control && !routes->data[1] &&
+                !routes->data[0]->within_host;
     enum gw_status status;
     if (config->cluster.interface[0])
         return list_hosts(config->cluster.interface, hosts, GW_ADDRESSES_MAX,
                           error);
     if (other)
-        status = ways->data[0]->meet(host, error);
+        status = routes->data[0]->meet(host, error);
     else if (config->cluster.control_interface[0])
         status = gw_host_interface(
             CONTROL_INTERFACE, config->cluster.control_interface, own, error);

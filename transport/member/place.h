@@ -9,11 +9,11 @@
 
 /* The job's transports (gw_routes_find), unless processes cannot use them:
    GW_EUSAGE. */
-enum gw_status gw_place_ways(const struct gw_config *config,
-                             struct gw_routes *ways_p,
-                             char *why,
-                             size_t why_bytes,
-                             struct gw_error *error);
+enum gw_status gw_place_routes(const struct gw_config *config,
+                               struct gw_routes *routes_p,
+                               char *why,
+                               size_t why_bytes,
+                               struct gw_error *error);
 
 /*
  * The hosts at which a server listens that was not told, separated by commas:
@@ -23,7 +23,7 @@ enum gw_status gw_place_ways(const struct gw_config *config,
  * Errors of what was asked.
  */
 enum gw_status gw_place_hosts(const struct gw_config *config,
-                              const struct gw_routes *ways,
+                              const struct gw_routes *routes,
                               const char *coordinator,
                               char hosts[GW_ADDRESSES_MAX],
                               struct gw_error *error);

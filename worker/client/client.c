@@ -148,12 +148,12 @@ void gw_client_close(struct gw_client *client)
 }
 
 enum gw_status gw_client_meet(struct gw_client *client,
-                              struct gw_mates *mates_p)
+                              struct gw_colocated *colocated_p)
 {
     enum gw_status status =
         gw_client_wait_for(client, gw_client_has_view, GW_WAITING_UNWATCHED);
     if (status == GW_OK)
-        gw_client_colocated(client, mates_p);
+        gw_client_colocated(client, colocated_p);
     return status;
 }
 
@@ -222,12 +222,12 @@ enum gw_memory_kind gw_client_memory_kind(const struct gw_client *client)
 
 enum gw_memory_kind gw_client_gradients_kind(const struct gw_client *client)
 {
-    return client->job->payload_free || !gw_client_has_neighbours(client)
+    return client->job->payload_free || !gw_client_has_host_group(client)
                ? gw_client_memory_kind(client)
                : GW_MEMORY_SHARED;
 }
 
-int gw_client_has_neighbours(const struct gw_client *client)
+int gw_client_has_host_group(const struct gw_client *client)
 {
     return client->group_ranks > 1;
 }
@@ -258,7 +258,7 @@ static void connect_all(struct gw_client *client,
     struct gw_error error;
     register_memory(client, arenas, device);
     gw_client_connect(client);
-    if (gw_client_has_neighbours(client) &&
+    if (gw_client_has_host_group(client) &&
         gw_host_group_connect(client->group, arenas, device, &error) != GW_OK)
         gw_client_fail(client, error.status, "a worker of this host: %s",
                        error.text);
@@ -317,8 +317,9 @@ enum gw_status gw_client_score(struct gw_client *client,
         .score = {.loss = loss, .correct = correct, .samples = samples}};
     gw_loop_enter(client->loop);
     /* ranks at clocks of their own meet at one step */
-    message.score.clock =
-        gw_client_is_each(client) ? gw_client_meeting(client).step : clock;
+    message.score.clock = gw_client_is_per_push(client)
+                              ? gw_client_standstill(client).step
+                              : clock;
     gw_client_begin_score(client, message.score.clock);
     gw_client_tell(client, gw_client_shard_peer(client, 0), &message);
     gw_loop_leave(client->loop);

@@ -22,7 +22,7 @@
 #include "proto/control.h"
 #include "proto/log.h"
 #include "proto/map.h"
-#include "proto/mates.h"
+#include "proto/colocated.h"
 #include "proto/metrics.h"
 #include "proto/split.h"
 #include "proto/status.h"
@@ -36,14 +36,15 @@ struct gw_client_options {
     struct gw_loop *loop; /* this client's alone; the caller closes it */
     const struct gw_transport_ops *transport;   /* to the coordinator */
     const struct gw_transport_ops *const *data; /* see gw_member_options */
-    const struct gw_transport_ops *node; /* to workers of this host with which
-                                            it sums gradients; NULL: none */
-    const char *interface;               /* to dial from, "" for the default */
-    const char *control_interface;       /* the same for the coordinator; may be
-                                            NULL */
-    const struct gw_secret *secret;      /* the job's; NULL: it has none */
-    const char *coordinator;             /* address to join */
-    const char *host;                    /* name of this host, for people */
+    const struct gw_transport_ops
+        *host_group;                /* to workers of this host with which
+                                 it sums gradients; NULL: none */
+    const char *interface;          /* to dial from, "" for the default */
+    const char *control_interface;  /* the same for the coordinator; may be
+                                       NULL */
+    const struct gw_secret *secret; /* the job's; NULL: it has none */
+    const char *coordinator;        /* address to join */
+    const char *host;               /* name of this host, for people */
     uint64_t machine; /* equal for processes that share a kernel */
     uint32_t pid;
     uint32_t rank; /* wanted, or GW_RANK_NONE */
@@ -76,10 +77,10 @@ const char *gw_client_tuned(const struct gw_client *client);
 const struct gw_course_cut *gw_client_from(const struct gw_client *client);
 
 /* Waits until all members have joined, which they do before any of them
-   declares anything: the members of this host. *mates_p lasts until the client
-   is closed. */
+   declares anything: the members of this host. *colocated_p lasts until the
+   client is closed. */
 enum gw_status gw_client_meet(struct gw_client *client,
-                              struct gw_mates *mates_p);
+                              struct gw_colocated *colocated_p);
 
 /* The declaration of every worker before the job starts; must be equal. */
 struct gw_client_declaration {
@@ -126,7 +127,7 @@ enum gw_memory_kind gw_client_gradients_kind(const struct gw_client *client);
 
 /* Non-zero if other workers of this host sum with this one; known when
    declared. */
-int gw_client_has_neighbours(const struct gw_client *client);
+int gw_client_has_host_group(const struct gw_client *client);
 
 /* Elements [first, first + elems) of n ranks, summed in the servers' tree.
    part[i]: NULL leaves its place out; that of rank `self` is the device's own.
@@ -143,7 +144,7 @@ struct gw_device_sum {
  * gradients of this host's workers are summed where they lie, and weights that
  * one has are copied by the others, if each device finds all of them; and how
  * gradients leave it. Calls come from the loop's thread, but for `sum`, `put`
- * and `settle`, which come from others, while nobody sees or unsees.
+ * and `flush`, which come from others, while nothing is imported or released.
  */
 struct gw_device_arenas {
     void *owner;
@@ -151,7 +152,7 @@ struct gw_device_arenas {
     const void *weights;
     struct gw_memory pages; /* with gradients, for devices of the network; 0
                                bytes: these may not read them */
-    int shown;              /* to other workers, by these words: */
+    int exported;           /* to other workers, by these words: */
     struct gw_sight_words own_gradients, own_weights, own_trial;
     uint64_t nonce; /* names the numbers that are left to be tried: */
     /* GW_OK if the numbers that another worker has left, by its words and
@@ -164,26 +165,27 @@ struct gw_device_arenas {
                           struct gw_error *error);
     /* all have tried it */
     void (*tried)(void *owner);
-    /* another worker's, by its words, until `unsee`; NULL with a line */
-    const void *(*see)(void *owner,
-                       const uint8_t words[GW_SIGHT_WORDS_MAX],
-                       struct gw_error *error);
+    /* another worker's, by its words, until `release_arena`; NULL with a line
+     */
+    const void *(*import_arena)(void *owner,
+                                const uint8_t words[GW_SIGHT_WORDS_MAX],
+                                struct gw_error *error);
     /* how the device reaches it, in words; "": it is not known */
     const char *(*path)(void *owner, const void *arena);
-    void (*unsee)(void *owner, const void *arena);
-    /* bad[i]: part i is not finite. GW_EIO with a line. */
+    void (*release_arena)(void *owner, const void *arena);
+    /* nonfinite[i]: part i is not finite. GW_EIO with a line. */
     enum gw_status (*sum)(void *owner,
                           const struct gw_device_sum *what,
-                          uint8_t *bad,
+                          uint8_t *nonfinite,
                           struct gw_error *error);
     /* Weights that have arrived in the client's arena of that encoding go to
        the device, where nothing that is queued reads or writes them; they are
-       there when `settle` returns. GW_EIO with a line. */
+       there when `flush` returns. GW_EIO with a line. */
     void (*put)(void *owner,
                 enum gw_encoding encoding,
                 size_t first,
                 size_t elems);
-    enum gw_status (*settle)(void *owner, struct gw_error *error);
+    enum gw_status (*flush)(void *owner, struct gw_error *error);
     /* To the same place in the client's gradients, from where nothing is
        queued any more that makes them; waits, for sums and weights on their
        way as well. GW_EIO with a line. */
@@ -277,7 +279,7 @@ enum gw_status gw_client_wait(struct gw_client *client,
 /*
  * Under backup:B, for a worker that may be late: waits until all weights have
  * one version, *clock_p or newer, and sets *clock_p to it; or, if the others
- * have gone on to single pushes, until all stand still, and sets it to this
+ * have gone on to per-push policies, until all stand still, and sets it to this
  * worker's clock there. Gradients of older clocks are not pushed any more.
  * Under other policies it does nothing. GW_EEND as above.
  */
@@ -339,8 +341,8 @@ const struct gw_policy_word *gw_client_policy(const struct gw_client *client,
 
 /*
  * Before the clock *clock_p: non-zero where another policy holds from here on.
- * Coming from single pushes all ranks are at one clock then, to which *clock_p
- * is set.
+ * Coming from per-push policies all ranks are at one clock then, to which
+ * *clock_p is set.
  */
 int gw_client_switch(struct gw_client *client, uint64_t *clock_p);
 
@@ -348,7 +350,7 @@ int gw_client_switch(struct gw_client *client, uint64_t *clock_p);
  * Non-zero where each push makes a version: ranks then go through clocks of
  * their own, past the number of steps, until the job ends.
  */
-int gw_client_is_each(const struct gw_client *client);
+int gw_client_is_per_push(const struct gw_client *client);
 
 /* Non-zero where all ranks stand still to score the test set. */
 int gw_client_is_scored(const struct gw_client *client);

@@ -70,8 +70,8 @@ static int is_level(struct gw_client *client,
     return 1;
 }
 
-/* The others have gone on to single pushes, and stand still, or have done so:
-   wanted weights may never come. */
+/* The others have gone on to per-push policies, and stand still, or have done
+   so: wanted weights may never come. */
 static int is_elsewhere(const struct gw_client *client)
 {
     return gw_client_called(client) || gw_client_renews(client);

@@ -23,11 +23,11 @@ struct gw_client_decisions {
     _Atomic uint64_t late_clock;    /* + 1, the last that goes on without us */
     _Atomic uint64_t counted_clock; /* + 1, the last that does not */
 
-    /* single pushes: all ranks stand still */
-    struct gw_client_meeting meeting;
+    /* per-push policies: all ranks stand still */
+    struct gw_client_standstill standstill;
     int scores;              /* for the test set to be scored */
     _Atomic uint64_t called; /* clock + 1 at which they stand; 0: none */
-    _Atomic int drained;     /* from a drain to its end, or the job's */
+    _Atomic int quiesced;    /* from a quiesce to its end, or the job's */
 
     uint64_t scoring_step; /* the step that the caller waits for */
     uint64_t scored_step;  /* + 1, of the last result */
@@ -60,10 +60,11 @@ static uint64_t clock_of(const struct gw_client *client,
 }
 
 /* All ranks stand still for a reason, or to go on. */
-static void
-meet(struct gw_client *client, const struct gw_decision *decision, int calls)
+static void stand_still(struct gw_client *client,
+                        const struct gw_decision *decision,
+                        int calls)
 {
-    client->decisions->meeting = (struct gw_client_meeting){
+    client->decisions->standstill = (struct gw_client_standstill){
         .step = decision->clock,
         .name = decision->number,
     };
@@ -125,11 +126,11 @@ static void follow_passed(struct gw_client *client,
     gw_loop_interrupt(client->loop);
 }
 
-static void follow_drain(struct gw_client *client,
-                         const struct gw_decision *decision)
+static void follow_quiesce(struct gw_client *client,
+                           const struct gw_decision *decision)
 {
     (void)decision;
-    atomic_store(&client->decisions->drained, 1);
+    atomic_store(&client->decisions->quiesced, 1);
 }
 
 static void follow_resume(struct gw_client *client,
@@ -140,8 +141,8 @@ static void follow_resume(struct gw_client *client,
     int renumbers = gw_client_next_renumbers(client);
     decisions->scores = decision->reason != 0;
     if (!ends)
-        atomic_store(&decisions->drained, 0);
-    meet(client, decision, decisions->scores || ends);
+        atomic_store(&decisions->quiesced, 0);
+    stand_still(client, decision, decisions->scores || ends);
     if (decisions->scores || ends || renumbers)
         gw_client_void(client, decision->number);
     if (renumbers)
@@ -152,7 +153,8 @@ static void follow_end(struct gw_client *client,
                        const struct gw_decision *decision)
 {
     client->decisions->end_reason = decision->reason;
-    meet(client, decision, 0); /* none resumes a meeting that had not begun */
+    stand_still(client, decision,
+                0); /* none resumes a standstill that had not begun */
     atomic_store(&client->decisions->end_clock, clock_of(client, decision));
 }
 
@@ -183,7 +185,7 @@ static void (*const follow[])(struct gw_client *client,
     [GW_DECIDE_CUT] = follow_cut,
     [GW_DECIDE_SCORE] = follow_score,
     [GW_DECIDE_END] = follow_end,
-    [GW_DECIDE_DRAIN] = follow_drain,
+    [GW_DECIDE_QUIESCE] = follow_quiesce,
     [GW_DECIDE_RESUME] = follow_resume,
     [GW_DECIDE_COUNT] = follow_count,
     [GW_DECIDE_SWITCH] = gw_client_switch_decided,
@@ -271,7 +273,7 @@ int gw_client_end_reason(const struct gw_client *client)
 
 int gw_client_ends_standing(const struct gw_client *client)
 {
-    return atomic_load(&client->decisions->drained) &&
+    return atomic_load(&client->decisions->quiesced) &&
            gw_client_end_clock(client) != UINT64_MAX;
 }
 
@@ -280,21 +282,21 @@ uint64_t gw_client_called(const struct gw_client *client)
     return atomic_load(&client->decisions->called);
 }
 
-struct gw_client_meeting gw_client_meeting(const struct gw_client *client)
+struct gw_client_standstill gw_client_standstill(const struct gw_client *client)
 {
-    return client->decisions->meeting;
+    return client->decisions->standstill;
 }
 
-uint64_t gw_client_leave_meeting(struct gw_client *client)
+uint64_t gw_client_leave_standstill(struct gw_client *client)
 {
     client->decisions->scores = 0;
     atomic_store(&client->decisions->called, 0);
-    return client->decisions->meeting.name;
+    return client->decisions->standstill.name;
 }
 
 void gw_client_meet_at_end(struct gw_client *client, uint64_t clock)
 {
-    client->decisions->meeting = (struct gw_client_meeting){
+    client->decisions->standstill = (struct gw_client_standstill){
         .step = clock, .name = gw_client_decided(client)};
 }
 

@@ -120,7 +120,7 @@ static int is_idle(const struct gw_client *client)
 }
 
 /* Until nothing is sent or read. */
-static enum gw_status settle(struct gw_client *client)
+static enum gw_status flush(struct gw_client *client)
 {
     uint64_t before = gw_loop_now(client->loop);
     enum gw_status status =
@@ -134,7 +134,7 @@ enum gw_status gw_client_saved(struct gw_client *client)
 {
     if (gw_client_is_over(client))
         return client->error.status;
-    return client->files ? settle(client) : GW_OK;
+    return client->files ? flush(client) : GW_OK;
 }
 
 /* ---- sending ---- */
@@ -229,7 +229,7 @@ read_file(struct gw_client *client, uint64_t offset, void *to, size_t n)
     gw_remote_read(files->remote, files->clock, files->name, offset, to, n,
                    was_read, files);
     gw_loop_leave(client->loop);
-    return settle(client);
+    return flush(client);
 }
 
 enum gw_status gw_client_load_size(struct gw_client *client, uint64_t *bytes_p)

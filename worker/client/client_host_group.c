@@ -1,7 +1,7 @@
 /*
  * The other workers of this host that sum with us: a member of its own, with
- * the transport that can show memory. The later rank of two dials; each shows
- * the other its gradients, and lets it write its weights.
+ * the transport that can export memory. The later rank of two dials; each
+ * exports the other its gradients, and lets it write its weights.
  */
 #include "config.h"
 
@@ -61,7 +61,7 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     if (!sight &&
         (message->kind != GW_MESSAGE_WINDOW || window->bytes != bytes)) {
         gw_peer_reject(peer, GW_HOST_GROUP_LINK,
-                       "message that a neighbour does not send");
+                       "message that a worker of the host group does not send");
         return;
     }
     if (!sight && window->kind == GW_FRAME_PARTS)
@@ -72,7 +72,7 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
         gw_host_group_sum_recheck(group);
 }
 
-/* ---- neighbours come and go ---- */
+/* ---- members come and go ---- */
 
 static enum gw_status open_windows(struct gw_host_group *group,
                                    struct gw_group_peer *who,
@@ -123,7 +123,7 @@ static enum gw_status admit(void *owner,
         !gw_group_has(group->ranks, hello->rank) ||
         hello->rank <= group->client->job->rank || who->peer ||
         who->incarnation != hello->incarnation || !who->has_secret) {
-        snprintf(why, why_bytes, "not a neighbour of this worker");
+        snprintf(why, why_bytes, "not in the host group of this worker");
         return GW_EREFUSED;
     }
     enum gw_status status =
@@ -231,16 +231,16 @@ enum gw_status gw_host_group_open(struct gw_client *client,
     const struct gw_client_options *options = &client->options;
     struct gw_error why;
     *group_p = NULL;
-    if (!options->node)
+    if (!options->host_group)
         return GW_OK;
     struct gw_host_group *group = calloc(1, sizeof *group);
     if (!group)
-        return gw_fail(error, GW_ENOMEM, "no memory for neighbours");
+        return gw_fail(error, GW_ENOMEM, "no memory for the host group");
     group->client = client;
     group->ranks = (struct gw_group){.n = 1};
     const struct gw_member_options member = {
         .loop = options->loop,
-        .transport = options->node,
+        .transport = options->host_group,
         .transport_config = {.interface = ""},
         .role = GW_ROLE_WORKER,
         .rank = GW_RANK_NONE,
@@ -336,7 +336,7 @@ enum gw_status gw_host_group_connect(struct gw_host_group *group,
                                      struct gw_error *error)
 {
     enum gw_status status = GW_OK;
-    group->device = device && device->shown ? device : NULL;
+    group->device = device && device->exported ? device : NULL;
     if (gw_host_group_sum_open(group) != GW_OK)
         return gw_fail(error, GW_ENOMEM, "no memory for sums");
     gw_member_register_memory(

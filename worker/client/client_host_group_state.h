@@ -40,7 +40,7 @@ struct gw_group_peer {
 struct gw_sum_part {
     uint64_t clock; /* + 1, of its gradient; 0: none */
     uint32_t samples;
-    int bad;
+    int nonfinite;
 };
 
 /* Weights of a chunk that we own, on their way to one peer. */

@@ -24,7 +24,7 @@ struct out_chunk {
     uint64_t exported; /* clock + 1 of the frame that left last, if it exported
                           the bytes; 0: it did not */
     uint8_t on_device; /* the gradient, and it is not in the arena */
-    uint8_t note[GW_SHOWN_AT_BYTES]; /* payload of such a frame */
+    uint8_t note[GW_EXPORTED_BYTES]; /* payload of such a frame */
 };
 
 /* Bits are links. */
@@ -187,7 +187,7 @@ enum gw_status gw_client_out_window(struct gw_client *client, uint32_t number)
 {
     struct gw_client_out *out = client->out;
     return gw_window_open(&gw_client_shard_peer(client, number)->windows,
-                          GW_FRAME_SHOWN, out->gradients,
+                          GW_FRAME_EXPORTED, out->gradients,
                           client->map->arena_bytes,
                           &out->shard[number].gradients);
 }
@@ -304,12 +304,12 @@ static const void *note_of(struct gw_client *client, uint32_t index)
     const struct gw_client_chunk *chunk = &client->chunk[index];
     struct out_chunk *out = &client->out->chunk[index];
     uint32_t shard = client->map->chunk[index].shard;
-    const struct gw_shown shown = {
+    const struct gw_exported exported = {
         .window = chunk->seeding
                       ? gw_client_weights_window(client, shard, GW_ENCODING_RAW)
                       : client->out->shard[shard].gradients,
         .kind = chunk->seeding ? GW_FRAME_SEED : GW_FRAME_PUSH};
-    gw_shown_encode(&shown, out->note);
+    gw_exported_encode(&exported, out->note);
     out->exported = chunk->seeding ? 1 : chunk->pushed;
     return out->note;
 }

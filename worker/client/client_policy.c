@@ -1,8 +1,8 @@
 /*
  * The policy that holds, and the switch to the next one. The loop's thread
- * hears of a switch, and the caller makes it at its clock. After single pushes
- * clocks get new numbers; frames of before are dropped by the number of their
- * decision.
+ * hears of a switch, and the caller makes it at its clock. After per-push
+ * policies clocks get new numbers; frames of before are dropped by the number
+ * of their decision.
  *
  * Under backup the others may have gone on through several policies while this
  * worker was late: it takes up all of them at once, when it joins them again.
@@ -27,7 +27,7 @@ struct gw_client_policy {
     /* changed by the caller, with the loop in hand */
     struct gw_policy_word word;
     uint64_t until; /* the step at which the plan has another */
-    int each;       /* the word: each push makes a version */
+    int per_push;   /* the word: each push makes a version */
     int may_jump;   /* the word: a late worker goes on at a newer version */
 
     struct policy_switch next, after; /* the loop's */
@@ -59,7 +59,7 @@ void gw_client_set_policy(struct gw_client *client,
         GW_OK)
         policy->until = gw_policy_next_switch(&plan, step);
     policy->word = *word;
-    policy->each = !gw_policy_is_together(word->kind);
+    policy->per_push = !gw_policy_is_together(word->kind);
     policy->may_jump = word->kind == GW_POLICY_BACKUP && word->n > 0;
 }
 
@@ -87,9 +87,9 @@ const struct gw_policy_word *gw_client_policy_at(const struct gw_client *client,
     return &policy->word;
 }
 
-int gw_client_is_each(const struct gw_client *client)
+int gw_client_is_per_push(const struct gw_client *client)
 {
-    return client->policy->each;
+    return client->policy->per_push;
 }
 
 int gw_client_may_jump(const struct gw_client *client)

@@ -174,8 +174,8 @@ static struct gw_frame frame_of(const struct gw_client *client,
     if (bytes == GW_BYTES_NONE)
         return frame;
     if (bytes == GW_BYTES_EXPORTED) {
-        frame.kind = GW_FRAME_SHOWN;
-        frame.length = GW_SHOWN_AT_BYTES;
+        frame.kind = GW_FRAME_EXPORTED;
+        frame.length = GW_EXPORTED_BYTES;
         return frame;
     }
     if (bytes == GW_BYTES_DEVICE)

@@ -45,9 +45,11 @@ static void release(const struct gw_host_group *group,
                     struct gw_group_peer *who)
 {
     if (who->imported.gradients)
-        group->device->unsee(group->device->owner, who->imported.gradients);
+        group->device->release_arena(group->device->owner,
+                                     who->imported.gradients);
     if (who->imported.weights)
-        group->device->unsee(group->device->owner, who->imported.weights);
+        group->device->release_arena(group->device->owner,
+                                     who->imported.weights);
     who->imported = (struct gw_imported){NULL, NULL};
 }
 
@@ -59,10 +61,10 @@ static int finds(const struct gw_host_group *group,
 {
     const struct gw_device_arenas *device = group->device;
     from->imported.gradients =
-        device->see(device->owner, sight->gradients.byte, error);
+        device->import_arena(device->owner, sight->gradients.byte, error);
     if (from->imported.gradients)
         from->imported.weights =
-            device->see(device->owner, sight->weights.byte, error);
+            device->import_arena(device->owner, sight->weights.byte, error);
     return from->imported.weights &&
            device->try(device->owner, &sight->trial, sight->nonce,
                        group->client->loop, error) == GW_OK;

@@ -23,8 +23,8 @@ struct queue {
                            uint32_t chunk,
                            struct gw_error *error);
     /* after some of them; NULL: each is made when it returns */
-    enum gw_status (*settle)(struct gw_host_group *group,
-                             struct gw_error *error);
+    enum gw_status (*flush)(struct gw_host_group *group,
+                            struct gw_error *error);
     void (*made)(struct gw_host_group *group, uint32_t chunk);
     struct gw_work work;       /* of [0, working) of the list */
     uint32_t *list;            /* [2 * chunks that we own] */
@@ -64,8 +64,8 @@ static void run_queue(struct gw_work *work)
     enum gw_status status = GW_OK;
     for (uint32_t i = 0; i < queue->working && status == GW_OK; i++)
         status = queue->make(queue->group, queue->list[i], &queue->failure);
-    if (status == GW_OK && queue->settle)
-        status = queue->settle(queue->group, &queue->failure);
+    if (status == GW_OK && queue->flush)
+        status = queue->flush(queue->group, &queue->failure);
     queue->failure.status = status;
 }
 
@@ -123,7 +123,7 @@ sum_chunk(struct gw_host_group *group, uint32_t index, struct gw_error *error)
     const struct gw_chunk *place = &group->client->map->chunk[index];
     struct gw_sum_chunk *chunk = &group->chunk[index];
     const float *part[GW_GROUP_MAX];
-    uint8_t bad[GW_GROUP_MAX] = {0};
+    uint8_t nonfinite[GW_GROUP_MAX] = {0};
     uint32_t self = group->client->job->rank - group->ranks.first;
     for (uint32_t i = 0; i < group->ranks.n; i++)
         part[i] = chunk->part[i].samples == 0 ? NULL
@@ -138,9 +138,9 @@ sum_chunk(struct gw_host_group *group, uint32_t index, struct gw_error *error)
         .stays = gw_client_is_on_device(group->client, index),
     };
     enum gw_status status =
-        group->device->sum(group->device->owner, &what, bad, error);
+        group->device->sum(group->device->owner, &what, nonfinite, error);
     for (uint32_t i = 0; i < group->ranks.n; i++)
-        chunk->part[i].bad = bad[i];
+        chunk->part[i].nonfinite = nonfinite[i];
     return status;
 }
 
@@ -165,16 +165,16 @@ static enum gw_status
 put_chunk(struct gw_host_group *group, uint32_t index, struct gw_error *error)
 {
     const struct gw_chunk *place = &group->client->map->chunk[index];
-    (void)error; /* settle_puts has it */
+    (void)error; /* flush_puts has it */
     group->device->put(group->device->owner, gw_client_encoding(group->client),
                        place->arena_offset / sizeof(float), place->elems);
     return GW_OK;
 }
 
-static enum gw_status settle_puts(struct gw_host_group *group,
-                                  struct gw_error *error)
+static enum gw_status flush_puts(struct gw_host_group *group,
+                                 struct gw_error *error)
 {
-    return group->device->settle(group->device->owner, error);
+    return group->device->flush(group->device->owner, error);
 }
 
 static void has_put(struct gw_host_group *group, uint32_t index)
@@ -233,7 +233,7 @@ static enum gw_status open_nvlink(struct gw_host_group *group, void **state_p)
         .group = group, .make = sum_chunk, .made = gw_host_group_summed};
     nvlink->puts = (struct queue){.group = group,
                                   .make = put_chunk,
-                                  .settle = settle_puts,
+                                  .flush = flush_puts,
                                   .made = has_put};
     nvlink->sums.list = calloc(group->owned, 2 * sizeof *nvlink->sums.list);
     nvlink->puts.list = calloc(group->owned, 2 * sizeof *nvlink->puts.list);

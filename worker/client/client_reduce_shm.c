@@ -72,7 +72,7 @@ static void sum(struct gw_host_group *group, uint32_t index)
                        gw_client_gradients(group->client) + first);
     for (uint32_t i = 0; i < group->ranks.n; i++)
         if (spoilers >> i & 1)
-            chunk->part[i].bad = 1;
+            chunk->part[i].nonfinite = 1;
     gw_host_group_summed(group, index);
 }
 

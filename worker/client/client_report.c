@@ -12,7 +12,7 @@
 
 struct gw_client_report {
     _Atomic uint64_t polled; /* clock + 1 of the last poll */
-    _Atomic uint64_t staleness[GW_STALENESS_BUCKETS]; /* single pushes */
+    _Atomic uint64_t staleness[GW_STALENESS_BUCKETS]; /* per-push policies */
 };
 
 enum gw_status gw_client_report_open(struct gw_client *client)
@@ -70,7 +70,7 @@ void gw_client_report(struct gw_client *client,
                    .counters = counters.value,
                    .counters_n = GW_METRICS,
                    .decision = gw_client_told_decision(client)}};
-    if (gw_client_is_each(client)) {
+    if (gw_client_is_per_push(client)) {
         message.report.staleness = staleness;
         message.report.staleness_n = GW_STALENESS_BUCKETS;
     }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/mates.h"
+#include "proto/colocated.h"
 #include "proto/policy.h"
 
 /* Time for the last words to leave before the links are closed. */
@@ -24,8 +24,8 @@ struct gw_client_session {
     int joined, ended, said_bye;
     uint32_t members_seen, members_total;
     int view_complete, started;
-    struct gw_met colocated; /* members of this host */
-    struct gw_start start;   /* its values, without texts and arrays */
+    struct gw_colocation colocated; /* members of this host */
+    struct gw_start start;          /* its values, without texts and arrays */
     struct gw_course_cut from;
     uint64_t first_clock;
     int needs_seed;
@@ -129,8 +129,9 @@ static enum gw_status begin_view(struct gw_client *client, uint32_t members)
 {
     client->session->members_total = members;
     enum gw_status status = gw_client_shards_expect(client, members);
-    return status == GW_OK ? gw_met_open(&client->session->colocated, members)
-                           : status;
+    return status == GW_OK
+               ? gw_colocation_open(&client->session->colocated, members)
+               : status;
 }
 
 static int view_is_in_order(const struct gw_client *client,
@@ -148,8 +149,8 @@ static void add_member(struct gw_client *client,
                        const struct gw_view_member *member)
 {
     int worker = member->role == GW_ROLE_WORKER;
-    gw_met_add(&client->session->colocated, client->options.machine,
-               worker && member->id == client->job->rank, member);
+    gw_colocation_add(&client->session->colocated, client->options.machine,
+                      worker && member->id == client->job->rank, member);
     if (worker && client->group)
         gw_host_group_view(client->group, member);
     if (member->role == GW_ROLE_SERVER &&
@@ -376,10 +377,10 @@ int gw_client_has_started(const struct gw_client *client)
 }
 
 void gw_client_colocated(const struct gw_client *client,
-                         struct gw_mates *mates_p)
+                         struct gw_colocated *colocated_p)
 {
-    gw_met_mates(&client->session->colocated, GW_ROLE_WORKER, client->job->rank,
-                 mates_p);
+    gw_colocation_seen_by(&client->session->colocated, GW_ROLE_WORKER,
+                          client->job->rank, colocated_p);
 }
 
 const char *gw_client_job(const struct gw_client *client)
@@ -449,7 +450,7 @@ void gw_client_session_close(struct gw_client *client)
     struct gw_client_session *session = client->session;
     if (!session)
         return;
-    gw_met_close(&session->colocated);
+    gw_colocation_close(&session->colocated);
     free(session->job.text);
     free(session);
 }

@@ -50,7 +50,7 @@ static uint64_t step_of(const struct gw_client *client,
     if (wait->reason == GW_WAITING_SCORE)
         return gw_client_scored_step(client);
     if (wait->reason == GW_WAITING_PULL)
-        return gw_client_meeting(client).step;
+        return gw_client_standstill(client).step;
     if (wait->reason == GW_WAITING_WEIGHTS && wait->version)
         return wait->version - 1;
     return gw_client_first_step(client);

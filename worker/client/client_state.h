@@ -187,7 +187,7 @@ int gw_client_has_job(const struct gw_client *client);
 int gw_client_has_view(const struct gw_client *client);
 int gw_client_has_started(const struct gw_client *client);
 void gw_client_colocated(const struct gw_client *client,
-                         struct gw_mates *mates_p);
+                         struct gw_colocated *colocated_p);
 /* The step at which the job began or goes on. */
 uint64_t gw_client_first_step(const struct gw_client *client);
 
@@ -219,14 +219,15 @@ int gw_client_has_decisions(const struct gw_client *client);
 /* Clock + 1 at which all ranks stand still to be scored, or for good; 0: none.
    Any thread. */
 uint64_t gw_client_called(const struct gw_client *client);
-/* The meeting of all ranks that stand still. The caller, with the loop. */
-struct gw_client_meeting {
+/* The clocks at which all ranks stand still. The caller, with the loop. */
+struct gw_client_standstill {
     uint64_t step;
     uint64_t name; /* the pull's: the decision's number */
 };
-struct gw_client_meeting gw_client_meeting(const struct gw_client *client);
-/* The meeting is over: its pull begins. Returns the name of the pull. */
-uint64_t gw_client_leave_meeting(struct gw_client *client);
+struct gw_client_standstill
+gw_client_standstill(const struct gw_client *client);
+/* The standstill is over: its pull begins. Returns the name of the pull. */
+uint64_t gw_client_leave_standstill(struct gw_client *client);
 /* All ranks meet at the last clock of the job, by the last decision. */
 void gw_client_meet_at_end(struct gw_client *client, uint64_t clock);
 /* The evaluation of that step is given to shard 0; and its result. */

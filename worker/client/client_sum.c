@@ -106,7 +106,7 @@ struct gw_send *gw_host_group_parts(struct gw_host_group *group,
     for (uint32_t i = 0; i < group->ranks.n; i++)
         part[i] = (struct gw_part){.rank = group->ranks.first + i,
                                    .samples = chunk->part[i].samples,
-                                   .bad = chunk->part[i].bad};
+                                   .nonfinite = chunk->part[i].nonfinite};
     gw_parts_encode(part, group->ranks.n, chunk->parts);
     struct gw_send *note = note_of(group, index, chunk->parts, group->ranks.n);
     note->done = done;

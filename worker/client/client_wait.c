@@ -72,8 +72,8 @@ enum gw_status gw_client_wait_for(struct gw_client *client,
 /*
  * Single pushes: at this clock all ranks stand still, to score the test set or
  * for good, or clocks get new numbers, and wanted weights may never come. A
- * rank that is late may be called before it has taken up single pushes, and to
- * a clock further on.
+ * rank that is late may be called before it has taken up per-push policies, and
+ * to a clock further on.
  */
 static int is_called(const struct gw_client *client, uint64_t version)
 {
@@ -156,7 +156,7 @@ enum gw_status gw_client_wait(struct gw_client *client,
 enum gw_status gw_client_pull(struct gw_client *client)
 {
     gw_loop_enter(client->loop);
-    gw_client_pull_all(client, gw_client_leave_meeting(client));
+    gw_client_pull_all(client, gw_client_leave_standstill(client));
     gw_loop_leave(client->loop);
     gw_client_set_pulled(client, 1);
     return gw_client_wait_for(client, gw_client_has_pulled, GW_WAITING_PULL);
@@ -195,8 +195,8 @@ int gw_client_switch(struct gw_client *client, uint64_t *clock_p)
     return any;
 }
 
-/* All ranks are at the last clock, which a decision tells, so the meeting has a
-   name, as where single pushes stand still. */
+/* All ranks are at the last clock, which a decision tells, so the standstill
+   has a name, as where per-push policies stand still. */
 static void meet_at_end(struct gw_client *client, uint64_t clock)
 {
     gw_loop_enter(client->loop);
@@ -222,14 +222,14 @@ static enum gw_status pull_to_host(struct gw_client *client)
     return status;
 }
 
-/* Weights that came for a first step of single pushes, where the job ends
+/* Weights that came for a first step of per-push policies, where the job ends
    instead, may be this rank's alone (easgd). */
 enum gw_status gw_client_wait_end(struct gw_client *client)
 {
     uint64_t clock = gw_client_end_clock(client);
     if (!gw_client_ends_standing(client)) {
         enum gw_status status = wait_last(client, 0, client->map->keys, clock);
-        int stands = gw_client_is_each(client) || gw_client_called(client);
+        int stands = gw_client_is_per_push(client) || gw_client_called(client);
         if (status != GW_OK || (!stands && come_whole(client)))
             return status;
         if (!stands)

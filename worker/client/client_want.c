@@ -60,7 +60,7 @@ static struct gw_want condition_for(const struct gw_client *client,
     } else if (word->kind == GW_POLICY_SSP) {
         want.condition = GW_WANT_MINIMUM;
         want.slack = (uint32_t)word->n;
-    } else if (gw_client_is_each(client)) {
+    } else if (gw_client_is_per_push(client)) {
         want.condition = GW_WANT_HELD;
     }
     return want;

@@ -62,7 +62,7 @@ static void answered(struct gw_client *client, const struct gw_frame *frame)
         gw_client_chunk_pull_answered(client, frame->chunk);
         return;
     }
-    if (chunk->pushed && gw_client_is_each(client))
+    if (chunk->pushed && gw_client_is_per_push(client))
         gw_client_count_staleness(client, frame->count);
     gw_client_out_answered(client, frame->chunk);
     gw_client_chunk_answered(client, frame->chunk);

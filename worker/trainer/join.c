@@ -134,9 +134,9 @@ static void fill_in(const struct gw_join_options *options,
     gw_host_name(joining->host);
     joining->rank = (struct gw_rank_options){
         .client = {.loop = joining->loop,
-                   .transport = joining->ways.control,
-                   .data = joining->ways.data,
-                   .node = joining->ways.node,
+                   .transport = joining->routes.control,
+                   .data = joining->routes.data,
+                   .host_group = joining->routes.host_group,
                    .interface = config->cluster.interface,
                    .control_interface = config->cluster.control_interface,
                    .secret = options->secret,
@@ -162,8 +162,8 @@ enum gw_status gw_joining_open(const struct gw_join_options *options,
 {
     enum gw_status status = gw_place_guard(config, options->coordinator, error);
     if (status == GW_OK)
-        status = gw_place_ways(config, &joining->ways, joining->why,
-                               sizeof joining->why, error);
+        status = gw_place_routes(config, &joining->routes, joining->why,
+                                 sizeof joining->why, error);
     if (status == GW_OK)
         status = gw_loop_open_uv(&joining->loop, error);
     if (status != GW_OK)

@@ -61,7 +61,7 @@ int gw_join_decline(const struct gw_join_options *options,
    until it is closed. `rank` is for gw_rank_open. */
 struct gw_joining {
     struct gw_rank_options rank;
-    struct gw_routes ways;
+    struct gw_routes routes;
     char why[256]; /* why the best transport is not taken; "": it is */
     char host[GW_HOST_NAME_MAX];
     struct gw_loop *loop;

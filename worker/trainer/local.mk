@@ -5,8 +5,8 @@ libworker_a_SOURCES += \
 	%D%/inner.h \
 	%D%/join.c \
 	%D%/join.h \
-	%D%/lender.c \
-	%D%/lender.h \
+	%D%/device_share.c \
+	%D%/device_share.h \
 	%D%/local.c \
 	%D%/local.h \
 	%D%/mirror.c \

@@ -18,13 +18,13 @@ struct run {
 
 struct gw_mirror {
     struct gw_mirror_of of;
-    float *memory;    /* the device's; NULL: it computes in host memory */
-    float *gradients; /* likewise */
-    uint16_t *bf16;   /* in `memory`: weights on their way */
-    float **weight;   /* [keys] views of it */
-    float **gradient; /* [keys] */
-    uint8_t *shown;   /* [keys] since the begin */
-    struct run *run;  /* [keys]: of this step, [handed, fetched) are due */
+    float *memory;     /* the device's; NULL: it computes in host memory */
+    float *gradients;  /* likewise */
+    uint16_t *bf16;    /* in `memory`: weights on their way */
+    float **weight;    /* [keys] views of it */
+    float **gradient;  /* [keys] */
+    uint8_t *uploaded; /* [keys] since the begin */
+    struct run *run;   /* [keys]: of this step, [handed, fetched) are due */
     size_t handed, fetched;
     uint64_t point; /* the last part's since the last run; 0: there is none */
 };
@@ -105,9 +105,10 @@ enum gw_status gw_mirror_open(const struct gw_mirror_of *of,
     mirror->of = *of;
     mirror->weight = calloc(of->keys, sizeof *mirror->weight);
     mirror->gradient = calloc(of->keys, sizeof *mirror->gradient);
-    mirror->shown = calloc(of->keys, sizeof *mirror->shown);
+    mirror->uploaded = calloc(of->keys, sizeof *mirror->uploaded);
     mirror->run = calloc(of->keys, sizeof *mirror->run);
-    if (!mirror->weight || !mirror->gradient || !mirror->shown || !mirror->run)
+    if (!mirror->weight || !mirror->gradient || !mirror->uploaded ||
+        !mirror->run)
         status = gw_fail(error, GW_ENOMEM, "no memory for %zu keys", of->keys);
     else if (!of->ops->on_host)
         status = open_memory(mirror, error);
@@ -128,7 +129,7 @@ void gw_mirror_close(struct gw_mirror *mirror)
     free_memory(mirror);
     free(mirror->weight);
     free(mirror->gradient);
-    free(mirror->shown);
+    free(mirror->uploaded);
     free(mirror->run);
     free(mirror);
 }
@@ -146,7 +147,7 @@ float *const *gw_mirror_gradients(const struct gw_mirror *mirror)
 
 enum gw_status gw_mirror_begin(struct gw_mirror *mirror, struct gw_error *error)
 {
-    memset(mirror->shown, 0, mirror->of.keys);
+    memset(mirror->uploaded, 0, mirror->of.keys);
     mirror->handed = mirror->fetched = 0;
     mirror->point = 0;
     return mirror->of.ops->sync(mirror->of.device, error);
@@ -154,7 +155,7 @@ enum gw_status gw_mirror_begin(struct gw_mirror *mirror, struct gw_error *error)
 
 int gw_mirror_has(const struct gw_mirror *mirror, size_t key)
 {
-    return !mirror->memory || mirror->shown[key];
+    return !mirror->memory || mirror->uploaded[key];
 }
 
 /* The host's place of a key's weights from byte `at` on, of fp32. */
@@ -171,12 +172,12 @@ static const void *on_host(const struct gw_mirror *mirror,
 }
 
 /* As bf16 it is half as many bytes, until they are widened. */
-void gw_mirror_show_part(struct gw_mirror *mirror,
-                         size_t key,
-                         size_t at,
-                         size_t bytes,
-                         enum gw_encoding encoding,
-                         const void *from)
+void gw_mirror_upload_part(struct gw_mirror *mirror,
+                           size_t key,
+                           size_t at,
+                           size_t bytes,
+                           enum gw_encoding encoding,
+                           const void *from)
 {
     const struct gw_mirror_of *of = &mirror->of;
     if (gw_mirror_has(mirror, key) || from == mirror->memory)
@@ -187,17 +188,17 @@ void gw_mirror_show_part(struct gw_mirror *mirror,
                gw_encoded_size(encoding, place);
     bytes = gw_encoded_size(encoding, bytes);
     if (from)
-        of->ops->take(of->device, to,
-                      (const char *)from + (to - (char *)mirror->memory),
-                      bytes);
+        of->ops->copy_import(of->device, to,
+                             (const char *)from + (to - (char *)mirror->memory),
+                             bytes);
     else
         of->ops->upload(of->device, to, on_host(mirror, key, at, encoding),
                         bytes);
 }
 
-void gw_mirror_shown(struct gw_mirror *mirror,
-                     size_t key,
-                     enum gw_encoding encoding)
+void gw_mirror_uploaded(struct gw_mirror *mirror,
+                        size_t key,
+                        enum gw_encoding encoding)
 {
     const struct gw_mirror_of *of = &mirror->of;
     if (gw_mirror_has(mirror, key))
@@ -206,18 +207,18 @@ void gw_mirror_shown(struct gw_mirror *mirror,
         of->ops->widen(of->device, gw_key_elems(&of->key[key]),
                        mirror->bf16 + (mirror->weight[key] - mirror->memory),
                        mirror->weight[key]);
-    mirror->shown[key] = 1;
+    mirror->uploaded[key] = 1;
 }
 
-void gw_mirror_show(struct gw_mirror *mirror,
-                    size_t first,
-                    size_t n,
-                    enum gw_encoding encoding)
+void gw_mirror_upload(struct gw_mirror *mirror,
+                      size_t first,
+                      size_t n,
+                      enum gw_encoding encoding)
 {
     for (size_t key = first; key < first + n; key++) {
-        gw_mirror_show_part(mirror, key, 0, key_bytes(mirror, key), encoding,
-                            NULL);
-        gw_mirror_shown(mirror, key, encoding);
+        gw_mirror_upload_part(mirror, key, 0, key_bytes(mirror, key), encoding,
+                              NULL);
+        gw_mirror_uploaded(mirror, key, encoding);
     }
 }
 

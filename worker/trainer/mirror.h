@@ -66,25 +66,25 @@ enum gw_status gw_mirror_begin(struct gw_mirror *mirror,
  * sees; or in this device's own arena, and are not copied. They do not change
  * before gw_mirror_begin.
  */
-void gw_mirror_show_part(struct gw_mirror *mirror,
-                         size_t key,
-                         size_t at,
-                         size_t bytes,
-                         enum gw_encoding encoding,
-                         const void *from);
-/* Non-zero if all weights of the key are shown already, or need not be: the
+void gw_mirror_upload_part(struct gw_mirror *mirror,
+                           size_t key,
+                           size_t at,
+                           size_t bytes,
+                           enum gw_encoding encoding,
+                           const void *from);
+/* Non-zero if all weights of the key are uploaded already, or need not be: the
    device computes in host memory. */
 int gw_mirror_has(const struct gw_mirror *mirror, size_t key);
-/* All parts of the key are shown: work that is queued from here on finds
+/* All parts of the key are uploaded: work that is queued from here on finds
    them. */
-void gw_mirror_shown(struct gw_mirror *mirror,
-                     size_t key,
-                     enum gw_encoding encoding);
+void gw_mirror_uploaded(struct gw_mirror *mirror,
+                        size_t key,
+                        enum gw_encoding encoding);
 /* Both, for all weights of these keys in host memory. */
-void gw_mirror_show(struct gw_mirror *mirror,
-                    size_t first,
-                    size_t n,
-                    enum gw_encoding encoding);
+void gw_mirror_upload(struct gw_mirror *mirror,
+                      size_t first,
+                      size_t n,
+                      enum gw_encoding encoding);
 
 /* The device's arena of weights, in the layout of the host's, or its arena of
    weights that arrive as bf16: both in one allocation, which begins with the

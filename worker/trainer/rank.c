@@ -18,7 +18,7 @@ static enum gw_status read_job(struct gw_rank *rank)
         gw_config_keep_local(&rank->config, rank->options.local);
     rank->number = gw_client_rank(rank->client);
     rank->ranks = (uint32_t)rank->config.cluster.workers;
-    rank->hollow = rank->config.train.arithmetic == GW_ARITHMETIC_NONE;
+    rank->payload_free = rank->config.train.arithmetic == GW_ARITHMETIC_NONE;
     return gw_rank_fail(rank, status);
 }
 
@@ -84,9 +84,10 @@ const char *gw_rank_tuned(const struct gw_rank *rank)
     return gw_client_tuned(rank->client);
 }
 
-enum gw_status gw_rank_meet(struct gw_rank *rank, struct gw_mates *mates_p)
+enum gw_status gw_rank_meet(struct gw_rank *rank,
+                            struct gw_colocated *colocated_p)
 {
-    return gw_client_meet(rank->client, mates_p);
+    return gw_client_meet(rank->client, colocated_p);
 }
 
 enum gw_status gw_rank_fail(struct gw_rank *rank, enum gw_status status)
@@ -148,7 +149,7 @@ enum gw_status gw_rank_finish(struct gw_rank *rank)
         gw_rank_fail(rank, rank->backend->sync(rank->device, rank->error));
     if (status != GW_OK)
         return status;
-    if (rank->number == 0 && !rank->hollow)
+    if (rank->number == 0 && !rank->payload_free)
         gw_digest_weights(rank->weight, rank->key, rank->keys, digest);
     return gw_rank_tell(rank, gw_client_finish(rank->client, rank->clock,
                                                digest, gw_rank_rss_bytes()));

@@ -33,7 +33,7 @@
 #include "kernels/kernels.h"
 #include "proto/config.h"
 #include "proto/map.h"
-#include "proto/mates.h"
+#include "proto/colocated.h"
 #include "worker/client/client.h"
 #include "worker/trainer/plan.h"
 #include "worker/trainer/tensor.h"
@@ -74,7 +74,8 @@ const char *gw_rank_tuned(const struct gw_rank *rank);
 
 /* Waits until all members have joined, before any of them declares, and gives
    the members of this host. Optional. */
-enum gw_status gw_rank_meet(struct gw_rank *rank, struct gw_mates *mates_p);
+enum gw_status gw_rank_meet(struct gw_rank *rank,
+                            struct gw_colocated *colocated_p);
 
 /*
  * Reports a failure of the trainer; its line is in the error given to open, and

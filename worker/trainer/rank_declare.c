@@ -36,7 +36,7 @@ static void *open_arena(struct gw_rank *rank,
                         size_t bytes,
                         struct gw_rank_arena *arena)
 {
-    if (rank->hollow || kind != GW_MEMORY_SHARED ||
+    if (rank->payload_free || kind != GW_MEMORY_SHARED ||
         !open_shared(rank, bytes, arena))
         arena->memory = gw_memory_host(
             rank->backend->alloc_host(rank->device, bytes), bytes);
@@ -126,7 +126,7 @@ static enum gw_status open_mirror(struct gw_rank *rank)
 void gw_rank_free_arenas(struct gw_rank *rank)
 {
     gw_local_close(rank);
-    gw_lender_close(rank->lender);
+    gw_device_share_close(rank->device_share);
     gw_mirror_close(rank->mirror);
     close_arena(rank, &rank->weights_arena);
     close_arena(rank, &rank->gradients_arena);
@@ -164,9 +164,9 @@ static struct gw_memory pages_for_network(struct gw_rank *rank)
 
 /* Non-zero if other workers may see the device's memory, as they see the
    worker's. */
-static int shows_device(const struct gw_rank *rank)
+static int exports_device(const struct gw_rank *rank)
 {
-    if (!gw_client_has_neighbours(rank->client))
+    if (!gw_client_has_host_group(rank->client))
         return 0;
     if (strcmp(rank->config.cluster.local_reduction, "host") != 0)
         return 1;
@@ -176,22 +176,24 @@ static int shows_device(const struct gw_rank *rank)
     return 0;
 }
 
-static enum gw_status make_lender(struct gw_rank *rank,
-                                  const struct gw_rank_declaration *declaration,
-                                  struct gw_lender_options *options,
-                                  struct gw_error *error)
+static enum gw_status
+make_device_share(struct gw_rank *rank,
+                  const struct gw_rank_declaration *declaration,
+                  struct gw_device_share_options *options,
+                  struct gw_error *error)
 {
     enum gw_status status =
-        declaration->another(declaration->owner, &options->beside, error);
-    return status == GW_OK ? gw_lender_open(options, &rank->lender, error)
-                           : status;
+        declaration->another(declaration->owner, &options->second, error);
+    return status == GW_OK
+               ? gw_device_share_open(options, &rank->device_share, error)
+               : status;
 }
 
 /* Lends the device's gradients and weights to others than this rank. */
-static void open_lender(struct gw_rank *rank,
-                        const struct gw_rank_declaration *declaration)
+static void open_device_share(struct gw_rank *rank,
+                              const struct gw_rank_declaration *declaration)
 {
-    struct gw_lender_options options = {
+    struct gw_device_share_options options = {
         .ops = rank->backend,
         .device = rank->device,
         .gradients = {gw_mirror_gradient_arena(rank->mirror), rank->gradients},
@@ -200,22 +202,23 @@ static void open_lender(struct gw_rank *rank,
     if (!options.gradients.on_device || !declaration->another)
         return;
     for (enum gw_encoding as = GW_ENCODING_RAW; as < GW_ENCODINGS; as++)
-        options.weights[as] = (struct gw_lender_arena){
+        options.weights[as] = (struct gw_device_share_arena){
             gw_mirror_weight_arena(rank->mirror, as),
             as == GW_ENCODING_RAW ? rank->weights_arena.memory.base
                                   : rank->bf16_arena.memory.base};
-    options.shows = shows_device(rank);
+    options.exports = exports_device(rank);
     options.pages = pages_for_network(rank);
-    if (!options.shows && options.pages.bytes == 0)
+    if (!options.exports && options.pages.bytes == 0)
         return;
-    if (make_lender(rank, declaration, &options, &error) != GW_OK) {
+    if (make_device_share(rank, declaration, &options, &error) != GW_OK) {
         if (options.pages.fd >= 0)
             close(options.pages.fd);
         gw_log_info(rank->options.client.log,
                     "gradients are summed on the host, and leave through its "
                     "memory: %s",
                     error.text);
-    } else if (options.shows && !gw_lender_arenas(rank->lender)->shown) {
+    } else if (options.exports &&
+               !gw_device_share_arenas(rank->device_share)->exported) {
         gw_log_info(rank->options.client.log,
                     "sums of this host are made on the host: %s shows its "
                     "memory to no other process",
@@ -281,7 +284,7 @@ enum gw_status gw_rank_declare(struct gw_rank *rank,
     if (status == GW_OK)
         status = open_mirror(rank);
     if (status == GW_OK)
-        open_lender(rank, declaration);
+        open_device_share(rank, declaration);
     return gw_rank_tell(rank, status);
 }
 
@@ -330,7 +333,7 @@ static enum gw_status attach(struct gw_rank *rank, int seed)
         .bf16_stays = !rank->backend->on_host,
     };
     return gw_client_attach(rank->client, &arenas,
-                            gw_lender_arenas(rank->lender), seed);
+                            gw_device_share_arenas(rank->device_share), seed);
 }
 
 enum gw_status gw_rank_start(struct gw_rank *rank)
@@ -348,6 +351,6 @@ enum gw_status gw_rank_start(struct gw_rank *rank)
     if (status == GW_OK)
         status = attach(rank, seed);
     gw_rank_begin_dues(rank);
-    rank->was_each = gw_client_is_each(rank->client);
+    rank->was_per_push = gw_client_is_per_push(rank->client);
     return gw_rank_tell(rank, status);
 }

@@ -22,10 +22,10 @@
 static enum gw_status change_policy(struct gw_rank *rank)
 {
     gw_rank_forget_steps(rank);
-    /* evaluations that were due under single pushes have been made */
-    if (rank->was_each)
+    /* evaluations that were due under per-push policies have been made */
+    if (rank->was_per_push)
         gw_rank_skip_dues(rank);
-    rank->was_each = gw_client_is_each(rank->client);
+    rank->was_per_push = gw_client_is_per_push(rank->client);
     return gw_local_switch(rank);
 }
 
@@ -74,10 +74,11 @@ static enum gw_status phase_clock(struct gw_rank *rank, int *comes_p)
     return score(rank, comes_p);
 }
 
-/* With single pushes the end of the job is decided on the way. */
+/* With per-push policies the end of the job is decided on the way. */
 static int has_steps(const struct gw_rank *rank)
 {
-    return gw_client_is_each(rank->client) || rank->clock < rank->plan.steps;
+    return gw_client_is_per_push(rank->client) ||
+           rank->clock < rank->plan.steps;
 }
 
 static enum gw_status phase_step(struct gw_rank *rank, int *comes_p)

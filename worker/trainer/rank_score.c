@@ -20,7 +20,7 @@ void gw_rank_begin_dues(struct gw_rank *rank)
 {
     uint64_t made = gw_client_evaluations(rank->client);
     uint64_t dues = dues_of(rank);
-    rank->scored_clock = !gw_client_is_each(rank->client) && made >= dues
+    rank->scored_clock = !gw_client_is_per_push(rank->client) && made >= dues
                              ? rank->clock
                              : NEVER_SCORED;
     rank->dues_done = made < dues ? made : dues;
@@ -40,7 +40,7 @@ void gw_rank_note_scored(struct gw_rank *rank)
 int gw_rank_is_due(const struct gw_rank *rank)
 {
     if (rank->test_samples == 0 || rank->clock == rank->scored_clock ||
-        gw_client_is_each(rank->client) || !gw_local_is_together(rank))
+        gw_client_is_per_push(rank->client) || !gw_local_is_together(rank))
         return 0;
     /* if ranks step alone, at the next clock at which all have the same
        weights */

@@ -14,7 +14,7 @@
 #ifndef GW_WORKER_RANK_STATE_H
 #define GW_WORKER_RANK_STATE_H
 
-#include "worker/trainer/lender.h"
+#include "worker/trainer/device_share.h"
 #include "worker/trainer/local.h"
 #include "worker/trainer/mirror.h"
 #include "worker/trainer/pace.h"
@@ -54,7 +54,8 @@ struct gw_rank {
     struct gw_client *client;
     struct gw_error *error;
     uint32_t number, ranks;
-    int hollow; /* nothing is computed: arrays have no memory behind them */
+    int payload_free; /* nothing is computed: arrays have no memory behind them
+                       */
 
     struct gw_plan plan;
     uint64_t test_samples; /* 0: there is no test set */
@@ -76,7 +77,8 @@ struct gw_rank {
     float *weights, *gradients;      /* their first bytes */
     float **weight, **gradient;      /* [keys] views of them */
     struct gw_mirror *mirror;        /* both, as the device has them */
-    struct gw_lender *lender;        /* NULL: nobody else reads them there */
+    struct gw_device_share
+        *device_share; /* NULL: nobody else reads them there */
 
     /* the step that is going on */
     enum gw_status over; /* GW_OK: it goes on; GW_EEND: no further step */
@@ -93,7 +95,7 @@ struct gw_rank {
 
     uint64_t scored_clock; /* the last evaluation's */
     uint64_t dues_done;    /* evaluations of the plan, made or skipped */
-    int was_each;          /* the policy's: each push makes a version */
+    int was_per_push;      /* the policy's: each push makes a version */
 
     struct gw_pace pace;    /* if parts of a step go by speed */
     struct gw_local *local; /* NULL if every step is pushed */
@@ -124,9 +126,9 @@ enum gw_status gw_rank_end_step(struct gw_rank *rank,
                                 enum gw_status status,
                                 const struct gw_rank_sum *sum);
 /* Weights change from here on. */
+enum gw_status gw_rank_begin_weights(struct gw_rank *rank);
 /* The trainer's tensors get all weights as they are now. */
 void gw_rank_fill_tensors(struct gw_rank *rank);
-enum gw_status gw_rank_begin_weights(struct gw_rank *rank);
 /* Counts the samples of the last step, at `clock`, if its pushes count; forgets
    them in any case. */
 void gw_rank_count_samples(struct gw_rank *rank, uint64_t clock);

@@ -46,9 +46,9 @@ static void take_to_device(struct gw_rank *rank, size_t key)
     struct gw_client_place part = {0};
     while (!gw_mirror_has(rank->mirror, key) &&
            gw_client_next_place(rank->client, key, &part))
-        gw_mirror_show_part(rank->mirror, key, part.at, part.bytes, as,
-                            part.device);
-    gw_mirror_shown(rank->mirror, key, as);
+        gw_mirror_upload_part(rank->mirror, key, part.at, part.bytes, as,
+                              part.device);
+    gw_mirror_uploaded(rank->mirror, key, as);
 }
 
 /* Once in a step: a trainer may need a key again for each of its batches. */

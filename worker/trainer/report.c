@@ -65,7 +65,7 @@ void gw_rank_report(struct gw_rank *rank,
                     const struct gw_rank_sum *sum,
                     uint64_t samples)
 {
-    if (gw_client_is_each(rank->client)) {
+    if (gw_client_is_per_push(rank->client)) {
         report_each(rank, sum, samples);
         return;
     }

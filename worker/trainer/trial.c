@@ -64,7 +64,7 @@ int gw_trial_open(struct gw_trial *trial,
         return 0;
     trial->numbers = ops->alloc(device, GW_TRIAL_BYTES);
     if (trial->numbers && leave_numbers(trial) &&
-        ops->show(device, trial->numbers, trial->words))
+        ops->export_memory(device, trial->numbers, trial->words))
         return 1;
     gw_trial_close(trial);
     return 0;
@@ -86,15 +86,15 @@ struct reading {
     const float *seen;
     uint64_t nonce;
     float *here, *host; /* GW_TRIAL_BYTES each */
-    uint8_t *bad;
+    uint8_t *nonfinite;
 };
 
 static enum gw_status open_reading(struct reading *r, struct gw_error *error)
 {
     r->here = r->ops->alloc(r->device, GW_TRIAL_BYTES);
-    r->bad = r->ops->alloc(r->device, GW_PARTS_MAX);
+    r->nonfinite = r->ops->alloc(r->device, GW_PARTS_MAX);
     r->host = r->ops->alloc_host(r->device, GW_TRIAL_BYTES);
-    return r->here && r->bad && r->host
+    return r->here && r->nonfinite && r->host
                ? GW_OK
                : gw_fail(error, GW_ENOMEM,
                          "no memory to try what another GPU shows");
@@ -104,8 +104,8 @@ static void close_reading(struct reading *r)
 {
     if (r->host)
         r->ops->free_host(r->device, r->host);
-    if (r->bad)
-        r->ops->free(r->device, r->bad);
+    if (r->nonfinite)
+        r->ops->free(r->device, r->nonfinite);
     if (r->here)
         r->ops->free(r->device, r->here);
 }
@@ -133,7 +133,7 @@ compare(const struct reading *r, const char *how, struct gw_error *error)
 static enum gw_status compare_copies(const struct reading *r,
                                      struct gw_error *error)
 {
-    r->ops->take(r->device, r->here, r->seen, GW_TRIAL_BYTES);
+    r->ops->copy_import(r->device, r->here, r->seen, GW_TRIAL_BYTES);
     return compare(r, "they are copied", error);
 }
 
@@ -147,7 +147,7 @@ static enum gw_status compare_sums(const struct reading *r,
     if (status != GW_OK)
         return status;
     gw_loop_pulse(r->loop);
-    r->ops->add_parts(r->device, parts, 2, ELEMS, r->here, r->bad);
+    r->ops->add_parts(r->device, parts, 2, ELEMS, r->here, r->nonfinite);
     return compare(r, "kernels read them", error);
 }
 
@@ -162,7 +162,7 @@ static double time_copy(const struct reading *r)
 {
     struct gw_error error; /* comes again */
     double begun = now_us();
-    r->ops->take(r->device, r->here, r->seen, GW_TRIAL_BYTES);
+    r->ops->copy_import(r->device, r->here, r->seen, GW_TRIAL_BYTES);
     r->ops->sync(r->device, &error);
     return now_us() - begun;
 }
@@ -210,7 +210,7 @@ enum gw_status gw_trial_read(const struct gw_backend_ops *ops,
 {
     struct reading r = {
         .ops = ops, .device = device, .loop = loop, .nonce = nonce};
-    r.seen = ops->see(device, words, error);
+    r.seen = ops->import_memory(device, words, error);
     if (!r.seen)
         return GW_EUNSUPPORTED;
     enum gw_status status = open_reading(&r, error);
@@ -221,6 +221,6 @@ enum gw_status gw_trial_read(const struct gw_backend_ops *ops,
     if (status == GW_OK)
         status = compare_times(&r, error);
     close_reading(&r);
-    ops->unsee(device, r.seen);
+    ops->release_import(device, r.seen);
     return status;
 }

@@ -1,5 +1,5 @@
 /*
- * Tests whether a peer reaches this host: the peer is asked to knock at the
+ * Tests whether a peer reaches this host: the peer is asked to dial the
  * port where a coordinator of the job would listen. Nothing else can be known
  * of a firewall without judging its rules.
  */
@@ -15,17 +15,17 @@
 
 #include "transport/member/place.h"
 
-struct gw_doctor_knock {
+struct gw_doctor_dial_back {
     struct gw_transport *transport;
     struct gw_listener *listener;
     struct gw_acceptor acceptor;
     const char *peer;
-    int inside; /* the knock came from this host itself */
+    int inside; /* the dial came from this host itself */
 };
 
-static const char *address_of(const struct gw_doctor_knock *knock)
+static const char *address_of(const struct gw_doctor_dial_back *dial_back)
 {
-    return knock->transport->ops->listener_address(knock->listener);
+    return dial_back->transport->ops->listener_address(dial_back->listener);
 }
 
 /* Compares the hosts of two HOST:PORT. */
@@ -35,7 +35,7 @@ static int is_same_host(const char *a, const char *b)
     return strncmp(a, b, bytes) == 0 && b[bytes] == ':';
 }
 
-/* ---- the knocking link ---- */
+/* ---- the link that was dialed back ---- */
 
 static void on_up(struct gw_link *link, const struct gw_reply *reply)
 {
@@ -69,10 +69,10 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
                  "this is gradweir doctor --peer, and no job");
         return GW_EREFUSED;
     }
-    struct gw_doctor_knock *knock = acceptor->owner;
-    knock->inside = is_same_host(link->remote, address_of(knock));
+    struct gw_doctor_dial_back *dial_back = acceptor->owner;
+    dial_back->inside = is_same_host(link->remote, address_of(dial_back));
     link->handler = &handler;
-    link->owner = knock;
+    link->owner = dial_back;
     reply->job = hello->job;
     return GW_OK;
 }
@@ -94,72 +94,76 @@ static enum gw_status choose_address(const struct gw_doctor *doctor,
     return gw_place_guard(doctor->config, address, error);
 }
 
-struct gw_doctor_knock *gw_doctor_knock_open(const struct gw_doctor *doctor,
-                                             const char *peer,
-                                             struct gw_transport *transport,
-                                             struct gw_doctor_seen *seen)
+struct gw_doctor_dial_back *
+gw_doctor_dial_back_open(const struct gw_doctor *doctor,
+                         const char *peer,
+                         struct gw_transport *transport,
+                         struct gw_doctor_seen *seen)
 {
     char address[GW_ADDRESS_MAX + 24];
     struct gw_error error;
-    struct gw_doctor_knock *knock = calloc(1, sizeof *knock);
+    struct gw_doctor_dial_back *dial_back = calloc(1, sizeof *dial_back);
     enum gw_status status =
-        knock ? choose_address(doctor, peer, address, sizeof address, &error)
-              : gw_fail(&error, GW_ENOMEM, "no memory to listen");
+        dial_back
+            ? choose_address(doctor, peer, address, sizeof address, &error)
+            : gw_fail(&error, GW_ENOMEM, "no memory to listen");
     if (status == GW_OK) {
-        knock->transport = transport;
-        knock->peer = peer;
-        knock->acceptor = (struct gw_acceptor){.judge = judge, .owner = knock};
-        status = transport->ops->listen(transport, address, &knock->acceptor,
-                                        &knock->listener, &error);
+        dial_back->transport = transport;
+        dial_back->peer = peer;
+        dial_back->acceptor =
+            (struct gw_acceptor){.judge = judge, .owner = dial_back};
+        status =
+            transport->ops->listen(transport, address, &dial_back->acceptor,
+                                   &dial_back->listener, &error);
     }
     if (status == GW_OK)
-        return knock;
-    free(knock);
-    seen->knocked = GW_VERDICT_UNKNOWN;
-    snprintf(seen->knock, sizeof seen->knock,
+        return dial_back;
+    free(dial_back);
+    seen->dialed_back = GW_VERDICT_UNKNOWN;
+    snprintf(seen->dial_back, sizeof seen->dial_back,
              "%.100s was not asked to knock here: %.380s", peer, error.text);
     return NULL;
 }
 
-uint16_t gw_doctor_knock_port(const struct gw_doctor_knock *knock)
+uint16_t gw_doctor_dial_back_port(const struct gw_doctor_dial_back *dial_back)
 {
-    return (uint16_t)atoi(strrchr(address_of(knock), ':') + 1);
+    return (uint16_t)atoi(strrchr(address_of(dial_back), ':') + 1);
 }
 
-void gw_doctor_knock_judge(const struct gw_doctor_knock *knock,
-                           const char *said,
-                           struct gw_doctor_seen *seen)
+void gw_doctor_dial_back_judge(const struct gw_doctor_dial_back *dial_back,
+                               const char *said,
+                               struct gw_doctor_seen *seen)
 {
-    char *text = seen->knock;
+    char *text = seen->dial_back;
     if (!said) {
-        seen->knocked = GW_VERDICT_UNKNOWN;
-        snprintf(text, sizeof seen->knock,
+        seen->dialed_back = GW_VERDICT_UNKNOWN;
+        snprintf(text, sizeof seen->dial_back,
                  "whether %s reaches this host it did not say: an older "
                  "gradweir doctor --serve",
-                 knock->peer);
-    } else if (knock->inside) {
-        seen->knocked = GW_VERDICT_UNKNOWN;
-        snprintf(text, sizeof seen->knock,
+                 dial_back->peer);
+    } else if (dial_back->inside) {
+        seen->dialed_back = GW_VERDICT_UNKNOWN;
+        snprintf(text, sizeof seen->dial_back,
                  "%s is this host itself, before which no firewall stands",
-                 knock->peer);
+                 dial_back->peer);
     } else if (strcmp(said, GW_DOCTOR_REACHED) == 0) {
-        seen->knocked = GW_VERDICT_OK;
-        snprintf(text, sizeof seen->knock,
+        seen->dialed_back = GW_VERDICT_OK;
+        snprintf(text, sizeof seen->dial_back,
                  "%s reached %s here over tcp, a port that was free; of other "
                  "ports nothing is known",
-                 knock->peer, address_of(knock));
+                 dial_back->peer, address_of(dial_back));
     } else {
-        seen->knocked = GW_VERDICT_FIX;
-        snprintf(text, sizeof seen->knock,
+        seen->dialed_back = GW_VERDICT_FIX;
+        snprintf(text, sizeof seen->dial_back,
                  "%s did not reach %s here over tcp: %.120s; if a coordinator "
                  "or server is to run here, let the firewall of this host and "
                  "those between pass it (nft list ruleset, iptables -S INPUT)",
-                 knock->peer, address_of(knock), said);
+                 dial_back->peer, address_of(dial_back), said);
     }
 }
 
-void gw_doctor_knock_close(struct gw_doctor_knock *knock)
+void gw_doctor_dial_back_close(struct gw_doctor_dial_back *dial_back)
 {
-    knock->transport->ops->close_listener(knock->listener);
-    free(knock);
+    dial_back->transport->ops->close_listener(dial_back->listener);
+    free(dial_back);
 }

@@ -312,7 +312,7 @@ static void elastic_averaging_is_zhang_s(void **state)
     workers_meet_the_centre("easgd nesterov", 0.9f);
 }
 
-/* ---- drains ---- */
+/* ---- quiescing ---- */
 
 static unsigned resumes;
 
@@ -320,8 +320,8 @@ static void decided(void *owner, const struct gw_decision *decision)
 {
     (void)owner;
     one.server.decision = decision->number;
-    if (decision->kind == GW_DECIDE_DRAIN)
-        gw_drain_begin(&one.server);
+    if (decision->kind == GW_DECIDE_QUIESCE)
+        gw_quiesce_begin(&one.server);
     resumes += decision->kind == GW_DECIDE_RESUME;
 }
 
@@ -330,7 +330,7 @@ static void open_want(uint32_t rank, uint64_t clock)
     struct gw_want_slot *slot = gw_wants_slot(one.server.wants, rank, 0);
     slot->open = 1;
     slot->want.value = clock;
-    gw_drain_changed(&one.server);
+    gw_quiesce_changed(&one.server);
 }
 
 /* A want of clock 1 that is there before the push of clock 0 says that its rank
@@ -341,7 +341,7 @@ static void a_want_may_overtake_its_push(void **state)
     struct gw_error error;
     open_server(SETTINGS("cluster.policy=async", "optimizer.kind=sgd"),
                 SETTINGS(NULL));
-    assert_int_equal(gw_drain_open(&one.server), GW_OK);
+    assert_int_equal(gw_quiesce_open(&one.server), GW_OK);
     const struct gw_leader_options options = {.config = &one.server.config,
                                               .map = one.server.map,
                                               .ranks = RANKS,
@@ -354,7 +354,7 @@ static void a_want_may_overtake_its_push(void **state)
     resumes = 0;
     gw_leader_before(one.server.leader, 0);
     gw_leader_stop(one.server.leader);
-    assert_true(gw_drain_goes_on(&one.server));
+    assert_true(gw_quiesce_goes_on(&one.server));
     for (uint32_t rank = 0; rank + 1 < RANKS; rank++)
         open_want(rank, 0);
     open_want(RANKS - 1, 1);
@@ -363,7 +363,7 @@ static void a_want_may_overtake_its_push(void **state)
     assert_int_equal(resumes, 1);
     gw_leader_destroy(one.server.leader);
     one.server.leader = NULL;
-    gw_drain_close(&one.server);
+    gw_quiesce_close(&one.server);
     single_close(&one);
 }
 

@@ -186,7 +186,7 @@ static void what_may_change_is_sent(void **state)
 
 /* ---- what is not finite ---- */
 
-/* Also of single pushes, that come after some which were shown. */
+/* Also of per-push policies, that come after some which were shown. */
 static void who_shows_what_is_not_finite_is_named(void **state)
 {
     static const char *const plans[] = {"sync", "sync until 1, async",
@@ -253,17 +253,17 @@ static void lie(int seen)
     struct gw_server *server = server_of(0);
     uint32_t window = some_window(server, seen);
     const struct gw_shard_slot *slot = gw_shard_slot(server->shard, 0, 0);
-    const struct gw_frame frame = {.kind = GW_FRAME_SHOWN,
+    const struct gw_frame frame = {.kind = GW_FRAME_EXPORTED,
                                    .clock = slot->mark,
                                    .count = 1,
-                                   .length = GW_SHOWN_AT_BYTES,
+                                   .length = GW_EXPORTED_BYTES,
                                    .dtype = GW_DTYPE_F32,
                                    .decision = (uint32_t)server->decision};
-    uint8_t at[GW_SHOWN_AT_BYTES];
+    uint8_t at[GW_EXPORTED_BYTES];
     assert_true(window < 1000 || !seen);
-    const struct gw_shown shown_there = {.window = window,
-                                         .kind = GW_FRAME_PUSH};
-    gw_shown_encode(&shown_there, at);
+    const struct gw_exported exported_there = {.window = window,
+                                               .kind = GW_FRAME_PUSH};
+    gw_exported_encode(&exported_there, at);
     assert_false(is_cut(server));
     gw_session_frame(server, server->session[0].peer, 0, &frame, at);
     assert_true(cluster_run_until(&cluster, is_cut, server, LIMIT_US));

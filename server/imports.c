@@ -1,7 +1,7 @@
 /*
- * Pushes that a worker of this host shows instead of sending: a gradient is
+ * Pushes that a worker of this host exports instead of sending: a gradient is
  * read where it lies when a clock's pushes make a version, and first weights
- * when their frame comes. A link that is about to end may show nothing any
+ * when their frame comes. A link that is about to end may export nothing any
  * more: it is cut, and the pushes that came by it are taken back, to come
  * again.
  */
@@ -16,10 +16,10 @@ static unsigned link_of(const struct gw_server *server,
     return server->shard->chunk[index].global % peer->links;
 }
 
-const float *gw_shown_find(const struct gw_server *server,
-                           struct gw_peer *peer,
-                           uint32_t window,
-                           uint32_t index)
+const float *gw_imports_find(const struct gw_server *server,
+                             struct gw_peer *peer,
+                             uint32_t window,
+                             uint32_t index)
 {
     const struct gw_map *map = server->map;
     const struct gw_chunk *place =
@@ -32,15 +32,15 @@ const float *gw_shown_find(const struct gw_server *server,
     return NULL;
 }
 
-int gw_shown_find_all(struct gw_server *server, uint32_t index)
+int gw_imports_find_all(struct gw_server *server, uint32_t index)
 {
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
         struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
         const struct gw_session *from = &server->session[slot->sender];
-        if (!slot->held || slot->source.absent || !slot->shown)
+        if (!slot->held || slot->source.absent || !slot->exported)
             continue;
         slot->source.at =
-            gw_shown_find(server, from->peer, from->gradients, index);
+            gw_imports_find(server, from->peer, from->gradients, index);
         if (!slot->source.at)
             return 0;
     }
