@@ -80,6 +80,7 @@ check_PROGRAMS += \
 	%D%/sim/test_members \
 	%D%/sim/test_origin \
 	%D%/sim/test_policies \
+	%D%/sim/test_rank \
 	%D%/sim/test_policy_seeds \
 	%D%/sim/test_scores \
 	%D%/sim/test_seeds \
@@ -413,6 +414,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_members_SOURCES = %D%/sim/test_members.c $(GW_STRANGER)
 %C%_sim_test_origin_SOURCES = %D%/sim/test_origin.c $(GW_CLUSTER)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
+%C%_sim_test_rank_SOURCES = %D%/sim/test_rank.c $(GW_CLUSTER)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)

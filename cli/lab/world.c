@@ -101,7 +101,7 @@ static enum gw_status open_server(struct gw_world *world,
 static void worker_main(void *argument)
 {
     struct gw_world_worker *worker = argument;
-    worker->status = gw_worker_run(&worker->options, &worker->error);
+    worker->status = worker->work(&worker->options, &worker->error);
 }
 
 static void worker_finished(void *argument)
@@ -121,6 +121,7 @@ static enum gw_status open_worker(struct gw_world *world,
         new_process(world, options, GW_ROLE_WORKER, i, &worker->loop, error);
     if (status != GW_OK)
         return status;
+    worker->work = options->work ? options->work : gw_worker_run;
     worker->options = (struct gw_worker_options){
         .client = {.loop = worker->loop,
                    .transport = gw_transport_find("sim", error),

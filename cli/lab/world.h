@@ -23,8 +23,13 @@
 #define GW_WORLD_MACHINE 100
 #define GW_WORLD_PID     300
 
+/* A worker's main function: gw_worker_run, or another trainer's. */
+typedef enum gw_status (*gw_world_work_cb)(
+    const struct gw_worker_options *options, struct gw_error *error);
+
 struct gw_world_worker {
     struct gw_loop *loop;
+    gw_world_work_cb work;
     struct gw_worker_options options;
     struct gw_metrics metrics;
     struct gw_error error;
@@ -49,6 +54,7 @@ struct gw_world_options {
     struct gw_dataset *train, *test; /* shared by all workers */
     const char *resume;              /* see gw_coordinator_options, or NULL */
     const struct gw_secret *secret;  /* the job's, or NULL */
+    gw_world_work_cb work;           /* of each worker; NULL: gw_worker_run */
     /* Writes the name of a member's host. */
     void (*host)(
         void *owner, uint8_t role, size_t rank, char *name, size_t room);

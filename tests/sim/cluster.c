@@ -189,6 +189,7 @@ void cluster_open(struct cluster *cluster,
     cluster->secret = before.secret;
     cluster->houses = before.houses;
     cluster->backend = before.backend;
+    cluster->work = before.work;
     cluster->sim = before.sim;
     cluster_config(&cluster->config, settings);
     if (!cluster->sim)
@@ -200,6 +201,7 @@ void cluster_open(struct cluster *cluster,
         .test = cluster->test,
         .resume = resume,
         .secret = cluster->secret,
+        .work = cluster->work,
         .host = host,
         .events = &events,
         .sink = log_sink,

@@ -21,6 +21,7 @@ struct cluster {
     int disks_apart; /* the servers do not see the coordinator's */
     const struct gw_secret *secret;       /* of the job; NULL: it has none */
     const struct gw_backend_ops *backend; /* of workers; NULL: the cpu's */
+    gw_world_work_cb work;                /* of workers; NULL: the built-in */
     const char *houses; /* a letter for each worker: where it is; NULL: each
                            worker is by itself */
 
@@ -67,8 +68,8 @@ void cluster_config(struct gw_config *config, const char *const *settings);
 /*
  * Opens every process of the job, in a new world or, if *cluster still has one,
  * in that; `settings` are --set assignments over a small default job, ended by
- * NULL. Fails the test on any error. train, test, disks_apart, secret, backend
- * and houses of *cluster are kept.
+ * NULL. Fails the test on any error. train, test, disks_apart, secret, backend,
+ * work and houses of *cluster are kept.
  */
 void cluster_open(struct cluster *cluster,
                   const struct gw_sim_options *options,

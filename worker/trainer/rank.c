@@ -55,7 +55,7 @@ void gw_rank_close(struct gw_rank *rank)
     if (!rank)
         return;
     const struct gw_rank_options *options = &rank->options;
-    /* if the job failed, queued work may read memory that others show, until
+    /* if the job failed, queued work may read memory that others export, until
        the client is closed */
     if (rank->device)
         rank->backend->sync(rank->device, NULL);
@@ -126,6 +126,11 @@ enum gw_status gw_rank_data(struct gw_rank *rank,
     if (plan_p)
         *plan_p = &rank->plan;
     rank->test_samples = test_samples;
+    /* servers that ask for a score wait for it */
+    if (test_samples == 0 && rank->config.train.eval_every.unit != GW_NEVER)
+        return gw_fail(rank->error, GW_EUSAGE,
+                       "train.eval_every: the trainer has no test set; set it "
+                       "to \"never\"");
     return gw_plan_make(&rank->config, samples, rank->ranks,
                         gw_client_from(rank->client), &rank->plan, rank->error);
 }

@@ -88,8 +88,9 @@ enum gw_status gw_rank_fail(struct gw_rank *rank, enum gw_status status);
 /*
  * Takes the sizes of the training set, >= 1, and of the test set, 0: there is
  * none, and plans the samples of steps: *plan_p, valid until the rank is
- * closed; plan_p may be NULL. Errors of gw_plan_make: the caller may say more
- * in the line, and reports it by gw_rank_fail.
+ * closed; plan_p may be NULL. GW_EUSAGE: the job has the test set scored
+ * (train.eval_every), and there is none; errors of gw_plan_make. The caller may
+ * say more in the line, and reports it by gw_rank_fail.
  */
 enum gw_status gw_rank_data(struct gw_rank *rank,
                             uint64_t samples,
@@ -168,7 +169,8 @@ struct gw_rank_step {
 enum gw_status gw_rank_begin(struct gw_rank *rank, struct gw_rank_step *step_p);
 
 /* The step to train after this one, to read its data ahead; the job may end
-   before it. 0: it is not known yet, or this one scores. */
+   before it, or go on without this rank at a later one. 0: it is not known yet,
+   or this one scores. */
 int gw_rank_ahead(const struct gw_rank *rank, struct gw_rank_step *step_p);
 
 /*
