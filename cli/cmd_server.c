@@ -197,7 +197,7 @@ static enum gw_status check_ports(const struct server *server,
                    server->port_first, server->port_first + server->shards - 1);
 }
 
-/* What shards have others do, such as reading files, is near as well. */
+/* Threads that work for shards, such as readers of files, are near as well. */
 static enum gw_status look_at_cores(struct server *server,
                                     struct gw_error *error)
 {

@@ -33,8 +33,8 @@ struct worker {
     struct gw_need need;
     char address[GW_PCI_ADDRESS_BYTES]; /* of the device, "" if that is not
                                            known */
-    pthread_mutex_t mutex;              /* of client */
-    struct gw_client *client;
+    pthread_mutex_t mutex;              /* of opened */
+    struct gw_rank *opened;
 };
 
 /* ---- the watch's thread ---- */
@@ -44,8 +44,8 @@ static void on_stop(void *owner, const char *why)
     struct worker *worker = owner;
     gw_log_info(&worker->process.log, "asks the job to stop: %s", why);
     pthread_mutex_lock(&worker->mutex);
-    if (worker->client)
-        gw_client_stop(worker->client);
+    if (worker->opened)
+        gw_rank_stop(worker->opened);
     else if (!atomic_load(&worker->process.joined))
         _exit(GW_EXIT_INTERRUPTED);
     pthread_mutex_unlock(&worker->mutex);
@@ -56,21 +56,21 @@ static void on_tick(void *owner)
 {
     struct worker *worker = owner;
     pthread_mutex_lock(&worker->mutex);
-    if (worker->client && gw_client_is_over(worker->client))
+    if (worker->opened && gw_rank_is_over(worker->opened))
         gw_watch_limit(worker->process.watch, LEAVE_MS, GW_EXIT_FAILED);
     pthread_mutex_unlock(&worker->mutex);
 }
 
 /* ---- the worker's thread ---- */
 
-static void on_opened(void *owner, struct gw_client *client)
+static void on_opened(void *owner, struct gw_rank *rank)
 {
     struct worker *worker = owner;
     pthread_mutex_lock(&worker->mutex);
-    worker->client = client;
+    worker->opened = rank;
     atomic_store(&worker->process.joined, 1);
     pthread_mutex_unlock(&worker->mutex);
-    if (!client)
+    if (!rank)
         return;
     gw_log_info(&worker->process.log, "has joined %s, and waits for others",
                 worker->options.join);
@@ -102,8 +102,8 @@ static void take_slurm_rank(struct worker *worker)
     gw_log_info(&worker->process.log, "rank %" PRIu64 " is Slurm's", rank);
 }
 
-/* Where something else starts the workers, it had better start as many as the
-   job has: the others would wait for them, or be turned away. */
+/* A launcher of another kind should start as many workers as the job has: the
+   others would wait for them, or be turned away. */
 static enum gw_status compare_world(const struct worker *worker,
                                     struct gw_error *error)
 {

@@ -87,7 +87,7 @@ extern const struct gw_commit_ops gw_commit_streaming, gw_commit_whole,
 /* commit_table.c */
 const struct gw_commit_ops *gw_commit_find(const struct gw_regime *regime);
 
-/* Of the regime that holds. */
+/* The commit of the regime that holds. */
 const struct gw_commit_ops *gw_commit_of(const struct gw_server *server);
 
 /* The pushes that are held of a chunk are to be reduced, and are not yet. */

@@ -6,8 +6,12 @@
 #define GW_WORKER_WORKER_H
 
 #include "proto/config.h"
-#include "worker/client/client.h"
+#include "proto/colocated.h"
+#include "worker/client/client_options.h"
 #include "worker/data/dataset.h"
+
+struct gw_backend_ops;
+struct gw_rank;
 
 struct gw_worker_options {
     struct gw_client_options client;
@@ -21,8 +25,8 @@ struct gw_worker_options {
     /* data that is open already, shared by workers of one process that run one
        at a time; NULL: opened from the job's files */
     struct gw_dataset *train, *test;
-    /* called once, when the client is open, so that a signal can stop it */
-    void (*opened)(void *owner, struct gw_client *client);
+    /* as in struct gw_rank_options; may be NULL */
+    void (*opened)(void *owner, struct gw_rank *rank);
     /* called once, on the worker's thread, when all members have joined and the
        worker has a device, before it has data or memory; NULL: the worker does
        not wait for them */

@@ -117,7 +117,7 @@ enum gw_status gw_coordinator_open(const struct gw_coordinator_options *options,
                                    struct gw_error *error);
 void gw_coordinator_close(struct gw_coordinator *coordinator);
 
-/* Where members join. */
+/* The address that members join. */
 const char *gw_coordinator_address(const struct gw_coordinator *coordinator);
 
 /* The path of the socket that orders come through; "" where there is none. */

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "proto/random.h"
-#include "worker/trainer/plan.h"
+#include "worker/trainer/rank_state.h"
 
 #define LIMIT_US    3000000000000
 #define SETTING_MAX 16
@@ -27,13 +27,14 @@ static uint64_t samples_now(const struct pace *of)
     const struct gw_config *config = &cluster.config;
     const struct gw_plan_run all = {.n = PACES_SAMPLES};
     uint64_t clock =
-        gw_client_first_clock(of->client) +
+        gw_client_first_clock(of->opened->client) +
         gw_metrics_get(&cluster.worker[of->rank].metrics, GW_METRIC_STEPS);
     if (of->jumps)
         clock = UINT64_MAX - 1; /* about as good: the newest part */
     if (!gw_config_splits_by_speed(config))
         return gw_plan_part(all, config->cluster.workers, of->rank).n;
-    return gw_plan_share(all, gw_client_share(of->client, clock).range).n;
+    return gw_plan_share(all, gw_client_share(of->opened->client, clock).range)
+        .n;
 }
 
 static uint64_t step_us(void *owner, uint64_t samples)
@@ -49,9 +50,9 @@ static uint64_t step_us(void *owner, uint64_t samples)
     return (uint64_t)us;
 }
 
-static void opened(void *owner, struct gw_client *client)
+static void opened(void *owner, struct gw_rank *rank)
 {
-    ((struct pace *)owner)->client = client;
+    ((struct pace *)owner)->opened = rank;
 }
 
 void paces_open(const char *const *settings, const char *resume)

@@ -10,7 +10,7 @@
 #define PACES_SAMPLES 300 /* of the training set: a step has all of them */
 
 struct pace {
-    struct gw_client *client;
+    struct gw_rank *opened;
     uint32_t rank;
     uint64_t draws;
     double sample_us, step_us; /* a step is so much for each, and for itself */

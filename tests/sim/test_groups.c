@@ -21,6 +21,7 @@
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"
 #include "worker/client/client_host_group_state.h"
+#include "worker/trainer/rank_state.h"
 
 #define SEEDS     150
 #define STEPS     10
@@ -249,9 +250,9 @@ static void a_stall_names_the_neighbour(void **state)
 
 /* ---- who tells what ---- */
 
-static void keep(void *owner, struct gw_client *client)
+static void keep(void *owner, struct gw_rank *rank)
 {
-    *(struct gw_client **)owner = client;
+    *(struct gw_client **)owner = rank ? rank->client : NULL;
 }
 
 static int has_steps(void *owner)

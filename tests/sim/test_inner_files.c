@@ -17,6 +17,7 @@
 #include "server/checkpoint/store.h"
 #include "tests/sim/inner.h"
 #include "worker/client/client_state.h"
+#include "worker/trainer/rank_state.h"
 
 static struct cluster cluster;
 
@@ -230,10 +231,10 @@ static void a_file_waits_for_the_one_before(void **state)
 
 static struct gw_client *asking;
 
-static void remember(void *owner, struct gw_client *client)
+static void remember(void *owner, struct gw_rank *rank)
 {
     (void)owner;
-    asking = client;
+    asking = rank ? rank->client : NULL;
 }
 
 static uint64_t reconnects(void)

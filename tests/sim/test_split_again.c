@@ -14,6 +14,7 @@
 
 #include "proto/random.h"
 #include "server/checkpoint/store.h"
+#include "proto/split.h"
 #include "tests/sim/paces.h"
 
 /* As cli/record.c does it, with other lines between. */

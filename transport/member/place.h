@@ -1,4 +1,4 @@
-/* Where the processes of a job meet: over which transport, at which address. */
+/* Transports and addresses over which the processes of a job meet. */
 #ifndef GW_TRANSPORT_PLACE_H
 #define GW_TRANSPORT_PLACE_H
 
@@ -34,7 +34,7 @@ enum gw_status gw_place_ports(const char *hosts,
                               char addresses[GW_ADDRESSES_MAX],
                               struct gw_error *error);
 
-/* Whether an address, or each of a list, is this host's alone. */
+/* Non-zero if an address, or each of a list, is this host's alone. */
 int gw_place_is_loopback(const char *addresses);
 
 /* GW_EUSAGE unless they are, or the job allows others. */
@@ -42,7 +42,8 @@ enum gw_status gw_place_guard(const struct gw_config *config,
                               const char *address,
                               struct gw_error *error);
 
-/* Whether this host has the interfaces that its own settings name. GW_EUSAGE.
+/* Checks that this host has the interfaces that its own settings name.
+ * GW_EUSAGE.
  */
 enum gw_status gw_place_own(const struct gw_config *config,
                             struct gw_error *error);

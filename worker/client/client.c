@@ -295,12 +295,7 @@ void gw_client_computed(struct gw_client *client,
     gw_loop_computed(client->loop, part);
 }
 
-void gw_client_begin_step(struct gw_client *client, uint64_t clock)
-{
-    gw_member_set_clock(client->member, clock);
-}
-
-void gw_client_stepped(struct gw_client *client, uint64_t clock)
+void gw_client_set_step(struct gw_client *client, uint64_t clock)
 {
     gw_member_set_clock(client->member, clock);
 }

@@ -29,31 +29,9 @@
 #include "proto/wire.h"
 #include "transport/link/loop.h"
 #include "transport/link/transport.h"
+#include "worker/client/client_options.h"
 
 struct gw_client;
-
-struct gw_client_options {
-    struct gw_loop *loop; /* this client's alone; the caller closes it */
-    const struct gw_transport_ops *transport;   /* to the coordinator */
-    const struct gw_transport_ops *const *data; /* see gw_member_options */
-    const struct gw_transport_ops
-        *host_group;                /* to workers of this host with which
-                                 it sums gradients; NULL: none */
-    const char *interface;          /* to dial from, "" for the default */
-    const char *control_interface;  /* the same for the coordinator; may be
-                                       NULL */
-    const struct gw_secret *secret; /* the job's; NULL: it has none */
-    const char *coordinator;        /* address to join */
-    const char *host;               /* name of this host, for people */
-    uint64_t machine; /* equal for processes that share a kernel */
-    uint32_t pid;
-    uint32_t rank; /* wanted, or GW_RANK_NONE */
-    struct gw_need need;
-    uint64_t join_us;    /* 0: the default */
-    uint64_t silence_us; /* until the coordinator says it; 0: the default */
-    struct gw_log *log;
-    struct gw_metrics *metrics;
-};
 
 /*
  * Joins the coordinator and waits for the job. Everything the options point to
@@ -375,19 +353,15 @@ struct gw_client_share {
 struct gw_client_share gw_client_share(const struct gw_client *client,
                                        uint64_t clock);
 
-/* The caller is in this step now, also where nothing of it is pushed:
-   heartbeats say so. */
-void gw_client_begin_step(struct gw_client *client, uint64_t clock);
+/* The step in which the caller is, or which it has ended, for heartbeats: also
+   where nothing of the step is pushed. */
+void gw_client_set_step(struct gw_client *client, uint64_t clock);
 
 /* Tells shard 0 how fast this worker computes, measured from step `clock` on;
    a few times a second at most. Dropped if shard 0 does not keep up. */
 void gw_client_tell_speed(struct gw_client *client,
                           uint64_t clock,
                           double samples_per_s);
-
-/* A step of one's own is done, also where nothing of it is sent: heartbeats
-   tell of it. */
-void gw_client_stepped(struct gw_client *client, uint64_t clock);
 
 /*
  * Tells the coordinator of a step or, where each push makes a version, of all

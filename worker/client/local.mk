@@ -12,6 +12,7 @@ libworker_a_SOURCES += \
 	%D%/client_host_group.h \
 	%D%/client_host_group_state.h \
 	%D%/client_landing.c \
+	%D%/client_options.h \
 	%D%/client_out.c \
 	%D%/client_policy.c \
 	%D%/client_push.c \

@@ -6,7 +6,7 @@
 
 #include "worker/model/model_layers.h"
 
-/* What forward and backward share. */
+/* The state that forward and backward share. */
 struct pass {
     struct gw_model *model;
     const struct gw_model_pass *given;
@@ -26,7 +26,7 @@ static struct gw_dropout_site site_of(const struct pass *pass, size_t i)
     };
 }
 
-/* What layer i reads. */
+/* The input of layer i. */
 static const float *input_of(const struct pass *pass, size_t i)
 {
     return i ? pass->model->layers.layer[i - 1].y : pass->given->x;

@@ -29,7 +29,7 @@ struct gw_join_options {
     uint32_t rank;                  /* wanted; GW_RANK_NONE: any */
     struct gw_log *log;             /* NULL: none */
     /* as in struct gw_rank_options; may be NULL */
-    void (*opened)(void *owner, struct gw_client *client);
+    void (*opened)(void *owner, struct gw_rank *rank);
     void *owner;
 };
 

@@ -41,7 +41,7 @@ enum gw_status gw_rank_open(const struct gw_rank_options *options,
         return status;
     }
     if (options->opened)
-        options->opened(options->owner, rank->client);
+        options->opened(options->owner, rank);
     status = read_job(rank);
     if (status == GW_OK)
         *rank_p = rank;
@@ -67,6 +67,16 @@ void gw_rank_close(struct gw_rank *rank)
     gw_client_close(rank->client);
     gw_rank_free_arenas(rank);
     free(rank);
+}
+
+void gw_rank_stop(struct gw_rank *rank)
+{
+    gw_client_stop(rank->client);
+}
+
+int gw_rank_is_over(const struct gw_rank *rank)
+{
+    return gw_client_is_over(rank->client);
 }
 
 const struct gw_config *gw_rank_config(const struct gw_rank *rank)

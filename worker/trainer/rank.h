@@ -30,23 +30,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/kernels.h"
+#include "proto/colocated.h"
 #include "proto/config.h"
 #include "proto/map.h"
-#include "proto/colocated.h"
-#include "worker/client/client.h"
+#include "worker/client/client_options.h"
 #include "worker/trainer/plan.h"
 #include "worker/trainer/tensor.h"
 
+struct gw_backend_ops;
+struct gw_device;
 struct gw_rank;
 
 struct gw_rank_options {
     struct gw_client_options client;
     /* this host's settings, which override the job's; NULL: none */
     const struct gw_config *local;
-    /* called when the client is open, so that a signal can stop it
-       (gw_client_stop), and with NULL before it is closed; may be NULL */
-    void (*opened)(void *owner, struct gw_client *client);
+    /* called when the rank has joined, and with NULL before it leaves: in
+       between gw_rank_stop and gw_rank_is_over may be called; may be NULL */
+    void (*opened)(void *owner, struct gw_rank *rank);
     void *owner;
 };
 
@@ -63,6 +64,13 @@ enum gw_status gw_rank_open(const struct gw_rank_options *options,
    *error gets the client's line if that is why the job ended. NULL is
    allowed. */
 void gw_rank_close(struct gw_rank *rank);
+
+/* Asks the coordinator to stop the job, as a signal does. Thread: any. */
+void gw_rank_stop(struct gw_rank *rank);
+
+/* Non-zero when the job is over for this rank: no call waits any more. Thread:
+   any. */
+int gw_rank_is_over(const struct gw_rank *rank);
 
 /* The job, with this host's settings; the rank's until it is closed. */
 const struct gw_config *gw_rank_config(const struct gw_rank *rank);

@@ -14,6 +14,8 @@
 #ifndef GW_WORKER_RANK_STATE_H
 #define GW_WORKER_RANK_STATE_H
 
+#include "kernels/kernels.h"
+#include "worker/client/client.h"
 #include "worker/trainer/device_share.h"
 #include "worker/trainer/local.h"
 #include "worker/trainer/mirror.h"

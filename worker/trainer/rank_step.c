@@ -230,7 +230,7 @@ enum gw_status gw_rank_begin_step(struct gw_rank *rank)
     rank->step = step_at(rank->clock, &step, part);
     rank->busy_us = busy_us(rank);
     rank->began_us = gw_loop_now(rank->options.client.loop);
-    gw_client_begin_step(rank->client, rank->clock);
+    gw_client_set_step(rank->client, rank->clock);
     gw_local_begin(rank);
     rank->samples = (uint32_t)part.n;
     rank->flop = rank->sample_flop * part.n;
@@ -287,7 +287,7 @@ static void note_pace(struct gw_rank *rank, uint64_t busy, int gave_up)
 static void count_step(struct gw_rank *rank, const struct gw_rank_sum *sum)
 {
     gw_metrics_add(rank->options.client.metrics, GW_METRIC_STEPS, 1);
-    gw_client_stepped(rank->client, rank->clock);
+    gw_client_set_step(rank->client, rank->clock);
     rank->uncounted_samples = rank->samples;
     count_samples(rank, rank->clock);
     gw_rank_report(rank, sum, rank->samples);
