@@ -212,6 +212,18 @@ grep '_state\.h$' "$scratch/files" |
   done >>"$scratch/bad"
 result 'files that are named are there' "$scratch/bad"
 
+# --- names of the code in documents; gw_noun and gw_noun_verb are examples ---
+grep -E '\.(c|h|cu|cuh|def|mk|ac|am|sh)$' "$scratch/tracked" |
+  xargs grep -ohE '\b(gw|GW)_[A-Za-z0-9_]+' | sort -u >"$scratch/names"
+grep '\.md$' "$scratch/tracked" | grep -v '^CHANGELOG' |
+  xargs grep -oHnE '`(struct |enum )?(gw|GW)_[A-Za-z0-9_]+(\(\))?`' |
+  sed -E 's/`(struct |enum )?([A-Za-z0-9_]+)(\(\))?`/\2/' |
+  while IFS=: read -r file line name; do
+    case $name in gw_noun | gw_noun_verb) continue ;; esac
+    grep -qxF "$name" "$scratch/names" || echo "$file:$line: there is no $name"
+  done >"$scratch/bad"
+result 'names of code in documents are there' "$scratch/bad"
+
 grep '\.c$' "$scratch/files" | while read -r file; do
   first=$(grep -m1 '^#' "$file")
   case $first in
