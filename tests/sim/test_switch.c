@@ -297,6 +297,39 @@ static void memory_does_not_grow_with_switches(void **state)
     cluster_close(&cluster);
 }
 
+/*
+ * A rank over a slow line still waits for the last weights of pushes together
+ * when the others, who are a step further under another policy, have the test
+ * set scored: it takes up that policy first.
+ */
+static void a_late_rank_scores_under_the_policy_of_the_others(void **state)
+{
+    static const char *const plans[] = {
+        "cluster.policy=\"diloco:3 until 6, async\"",
+        "cluster.policy=\"diloco:3 until 6, dc-async\"",
+        "cluster.policy=\"diloco:3 until 6, ssp:9\"",
+    };
+    static const struct gw_sim_options straight = {
+        .seed = 1, .latency_us = 50, .bytes_per_us = 1000};
+    (void)state;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        const char *settings[] = {plans[i],
+                                  "policy.fragments=2",
+                                  "policy.overlap=1",
+                                  "cluster.connections=3",
+                                  "train.steps=20",
+                                  "train.eval_every=7 steps",
+                                  NULL};
+        cluster_open(&cluster, &straight, settings, NULL);
+        gw_sim_slow(cluster.worker[2].loop, 0.3);
+        if (!cluster_run(&cluster, LIMIT_US) || cluster.final.status != GW_OK)
+            fail_msg("%s: %s", plans[i], cluster.text);
+        assert_int_equal(cluster.scores, 3);
+        assert_int_equal(cluster.score[0].step, 7);
+        cluster_close(&cluster);
+    }
+}
+
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
@@ -306,6 +339,7 @@ int main(void)
         cmocka_unit_test(a_plan_goes_on_where_it_was_stopped),
         cmocka_unit_test(a_checkpoint_is_of_the_policy_of_its_step),
         cmocka_unit_test(a_step_is_told_under_its_policy),
+        cmocka_unit_test(a_late_rank_scores_under_the_policy_of_the_others),
         cmocka_unit_test(memory_does_not_grow_with_switches),
     };
     int failed = cmocka_run_group_tests_name("switch", tests, NULL, NULL);
