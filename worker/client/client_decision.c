@@ -153,8 +153,8 @@ static void follow_end(struct gw_client *client,
                        const struct gw_decision *decision)
 {
     client->decisions->end_reason = decision->reason;
-    stand_still(client, decision,
-                0); /* none resumes a standstill that had not begun */
+    /* none resumes a standstill that had not begun */
+    stand_still(client, decision, 0);
     atomic_store(&client->decisions->end_clock, clock_of(client, decision));
 }
 
