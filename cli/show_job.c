@@ -28,8 +28,10 @@ static void print_checkpoint(FILE *out, const struct gw_config *config)
 
 static void print_model(FILE *out, const struct gw_config *config)
 {
-    fprintf(out, COLUMN "%s ", "model",
-            config->model.kind == GW_MODEL_MLP ? "mlp" : "cnn");
+    static const char *const kinds[] = {[GW_MODEL_MLP] = "mlp ",
+                                        [GW_MODEL_CNN] = "cnn ",
+                                        [GW_MODEL_EXTERNAL] = "external"};
+    fprintf(out, COLUMN "%s", "model", kinds[config->model.kind]);
     for (size_t i = 0; i < config->model.layers.n; i++)
         fprintf(out, "%s%s", i ? ", " : "", config->model.layers.item[i]);
     fprintf(out, "; %s, lr %g\n", config->optimizer.kind, config->optimizer.lr);

@@ -73,7 +73,8 @@ enum gw_data_format {
 };
 enum gw_model_kind {
     GW_MODEL_MLP,
-    GW_MODEL_CNN
+    GW_MODEL_CNN,
+    GW_MODEL_EXTERNAL /* a program of the user's computes: config_external.c */
 };
 enum gw_init {
     GW_INIT_HE,
@@ -123,7 +124,8 @@ struct gw_config {
     struct {
         uint64_t batch;        /* samples per worker and micro-batch, or 0 */
         uint64_t global_batch; /* samples per step over all workers, or 0 */
-        uint64_t epochs;       /* exactly one of epochs and steps is not 0 */
+        uint64_t epochs;       /* exactly one of epochs and steps is not 0,
+                                  but both may be where the model is external */
         uint64_t steps;
         uint64_t seed;
         uint64_t accumulate; /* micro-batches per step */
@@ -327,6 +329,17 @@ enum gw_status gw_config_check_word(const struct gw_config *config,
 
 /* Workers and shards of this job, at most. */
 uint64_t gw_config_members_max(const struct gw_config *config);
+
+/* Non-zero where a program of the user's computes (model.kind = "external"):
+   the job says nothing of its model, data and batches. */
+int gw_config_is_external(const struct gw_config *config);
+
+/* The last step of a job that does not say it: jobs end before, when the
+   program of rank 0 has no further step. */
+#define GW_STEPS_OPEN GW_POLICY_STEP_MAX
+
+/* train.steps, or GW_STEPS_OPEN; 0: the job says epochs. */
+uint64_t gw_config_steps(const struct gw_config *config);
 
 /* Path number `i` of n; i = n: where the next one would begin. */
 const char *gw_path_at(const struct gw_path_list *list, size_t i);

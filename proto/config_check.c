@@ -256,20 +256,29 @@ static enum gw_status check_silence(const struct gw_config *config,
                    silence, GW_SILENCE_MIN_US / 1e6);
 }
 
+/* Model, data and batches. */
+static enum gw_status check_builtin(const struct gw_config *config,
+                                    struct gw_error *error)
+{
+    enum gw_status status =
+        check_either(config->train.batch, config->train.global_batch,
+                     "train.batch and train.global_batch",
+                     "samples per worker, or over all workers", error);
+    if (!status)
+        status = check_either(config->train.epochs, config->train.steps,
+                              "train.epochs and train.steps",
+                              "passes over the data, or updates", error);
+    return status ? status : check_data(config, error);
+}
+
 enum gw_status gw_config_check(const struct gw_config *config,
                                struct gw_error *error)
 {
     enum gw_status status = check_texts(config, error);
     if (!status)
-        status = check_either(config->train.batch, config->train.global_batch,
-                              "train.batch and train.global_batch",
-                              "samples per worker, or over all workers", error);
-    if (!status)
-        status = check_either(config->train.epochs, config->train.steps,
-                              "train.epochs and train.steps",
-                              "passes over the data, or updates", error);
-    if (!status)
-        status = check_data(config, error);
+        status = gw_config_is_external(config)
+                     ? gw_config_check_external(config, error)
+                     : check_builtin(config, error);
     if (!status)
         status = check_evaluation(config, error);
     if (!status)

@@ -280,6 +280,14 @@ hash_value(uint64_t hash, const struct gw_config_key *key, const void *place)
     }
 }
 
+int gw_config_is_same(const struct gw_config_key *key,
+                      const struct gw_config *a,
+                      const struct gw_config *b)
+{
+    return hash_value(GW_HASH_BEGIN, key, place_of(a, key)) ==
+           hash_value(GW_HASH_BEGIN, key, place_of(b, key));
+}
+
 uint64_t gw_config_hash(const struct gw_config *config)
 {
     uint64_t hash = GW_HASH_BEGIN;

@@ -80,7 +80,9 @@ static const struct gw_config_key keys[] = {
             "changes to training images: \"crop PAD\" moves by up to PAD "
             "pixels, \"flip\" mirrors every other"),
 
-    CHOICE(model.kind, "mlp", "mlp|cnn", "family of the model"),
+    CHOICE(model.kind, "mlp", "mlp|cnn|external",
+           "family of the model; external: a program of yours computes, over "
+           "the C library or Python"),
     STRINGS(model.layers,
             "mlp: widths from input to classes; cnn: \"conv CHANNELS SIZE\", "
             "\"pool SIZE\", \"dense WIDTH\", \"dropout P\""),
@@ -96,7 +98,8 @@ static const struct gw_config_key keys[] = {
     EITHER(train.epochs, "train.steps", 1e6,
            "passes over the training set; 0: train.steps says it"),
     EITHER(train.steps, "train.epochs", 1e12,
-           "steps in all; 0: train.epochs says it"),
+           "steps in all; 0: train.epochs says it, or, where the model is "
+           "external, the program of rank 0"),
     COUNT(train.seed, "1", 0, 1e18,
           "of first weights, order of samples, augmentation and dropout"),
     COUNT(train.accumulate, "1", 1, 65536,

@@ -57,6 +57,16 @@ int gw_config_is_list(const struct gw_config_key *key);
 /* Bytes of a text, or of each in a list, with its end. */
 size_t gw_config_text_max(const struct gw_config_key *key);
 
+/* Non-zero if both have the same value there. */
+int gw_config_is_same(const struct gw_config_key *key,
+                      const struct gw_config *a,
+                      const struct gw_config *b);
+
+/* The part of gw_config_check about jobs with model.kind = "external".
+   GW_EUSAGE with a line, GW_ENOMEM. */
+enum gw_status gw_config_check_external(const struct gw_config *config,
+                                        struct gw_error *error);
+
 /* Bytes of the key's place in the struct. */
 size_t gw_config_bytes(const struct gw_config_key *key);
 

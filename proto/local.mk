@@ -4,6 +4,7 @@ libproto_a_SOURCES = \
 	%D%/config.c \
 	%D%/config.h \
 	%D%/config_check.c \
+	%D%/config_external.c \
 	%D%/config_paths.c \
 	%D%/config_policy.c \
 	%D%/config_print.c \

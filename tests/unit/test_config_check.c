@@ -320,6 +320,74 @@ static void jobs_too_long_to_send_are_refused(void **state)
                         "cannot be sent it; shorten its lists");
 }
 
+/* ---- jobs of other trainers ---- */
+
+static enum gw_status check_external(const char *const *settings,
+                                     struct gw_error *error)
+{
+    gw_config_default(&config);
+    apply(SETTINGS("model.kind=external"));
+    apply(settings);
+    return gw_config_check(&config, error);
+}
+
+static void external_jobs_need_nothing_more(void **state)
+{
+    struct gw_error error;
+    (void)state;
+    assert_int_equal(check_external(SETTINGS(NULL), &error), GW_OK);
+    assert_true(gw_config_is_external(&config));
+    assert_int_equal(gw_config_steps(&config), GW_STEPS_OPEN);
+    assert_int_equal(
+        check_external(SETTINGS("train.steps=70", "optimizer.schedule=cosine",
+                                "train.eval_every=5 steps",
+                                "checkpoint.every=never",
+                                "cluster.policy=diloco:4"),
+                       &error),
+        GW_OK);
+    assert_int_equal(gw_config_steps(&config), 70);
+}
+
+/* Each key of model, data and batches, with a value that is not its default. */
+static void external_jobs_have_no_model_and_no_data(void **state)
+{
+    static const struct {
+        const char *setting, *says;
+    } wrong[] = {
+        {"data.train=a,b", "data.train: is not for model.kind = \"external\", "
+                           "whose program reads its own data; leave it out"},
+        {"data.test=a,b", "data.test: is not for"},
+        {"data.normalize=0.5,0.5", "data.normalize: is not for"},
+        {"data.augment=flip", "data.augment: is not for"},
+        {"model.layers=4,2", "model.layers: is not for"},
+        {"model.init=glorot", "model.init: is not for"},
+        {"model.dropout=0.5", "model.dropout: is not for"},
+        {"train.batch=64", "train.batch: is not for"},
+        {"train.global_batch=64", "train.global_batch: is not for"},
+        {"train.epochs=3", "train.epochs: is not for"},
+        {"train.accumulate=2", "train.accumulate: is not for"},
+        {"train.split=speed", "train.split: is not for"},
+        {"train.split_from=run.json", "train.split_from: is not for"},
+        {"train.precision=bf16", "train.precision: is not for"},
+        {"train.arithmetic=none", "train.arithmetic: is not for"},
+        {"train.loss_scale=dynamic", "train.loss_scale: is not for"},
+        {"train.scale_lr=linear", "train.scale_lr: is not for"},
+        {"train.eval_every=2 epochs", "train.eval_every: takes steps where"},
+        {"checkpoint.every=2 epochs", "checkpoint.every: takes steps where"},
+        {"optimizer.schedule=cosine", "optimizer.schedule: cosine goes towards "
+                                      "the last step"},
+        {"optimizer.schedule=linear", "optimizer.schedule: linear goes"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct gw_error error = {.text = ""};
+        assert_int_equal(check_external(SETTINGS(wrong[i].setting), &error),
+                         GW_EUSAGE);
+        if (strncmp(error.text, wrong[i].says, strlen(wrong[i].says)) != 0)
+            fail_msg("%s: \"%s\"", wrong[i].setting, error.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +401,8 @@ int main(void)
         cmocka_unit_test(silence_is_at_least_half_a_second),
         cmocka_unit_test(who_sums_and_where),
         cmocka_unit_test(not_in_this_version),
+        cmocka_unit_test(external_jobs_need_nothing_more),
+        cmocka_unit_test(external_jobs_have_no_model_and_no_data),
         cmocka_unit_test(jobs_too_long_to_send_are_refused),
     };
     return cmocka_run_group_tests_name("config check", tests, NULL, NULL);
