@@ -40,8 +40,9 @@ static uint64_t first_steps(const struct gw_course *course)
 struct gw_course_step gw_course_at(const struct gw_course *course,
                                    uint64_t clock)
 {
-    if (!is_known(course))
-        return (struct gw_course_step){.n = 0};
+    if (!is_known(course)) /* each step has its weight, and no epoch ends */
+        return (struct gw_course_step){.n = course->samples == 0 ? course->batch
+                                                                 : 0};
     struct gw_course_step step = {.epoch = course->epoch,
                                   .first = course->sample};
     uint64_t steps = clock > course->clock ? clock - course->clock : 0;

@@ -23,8 +23,9 @@ struct gw_every;
 
 /*
  * From step `clock` on: that step begins where `epoch` epochs and `sample`
- * samples of the next one are done. All zero: nothing is known of the data, and
- * epochs never end.
+ * samples of the next one are done. With `batch` alone each step has so many
+ * samples, or so much weight, of data that only the trainer knows, and epochs
+ * never end. All zero: nothing is known.
  */
 struct gw_course {
     uint64_t clock;
@@ -58,7 +59,7 @@ int gw_course_is_same(const struct gw_course *a, const struct gw_course *b);
 uint64_t gw_course_steps(const struct gw_course *course);
 
 /* The step at `clock`; one before the course's own clock stands where that one
-   does. n is 0 only where the course is not known. */
+   does. n is 0 only where nothing is known of the course. */
 struct gw_course_step gw_course_at(const struct gw_course *course,
                                    uint64_t clock);
 

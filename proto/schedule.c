@@ -16,6 +16,8 @@ uint64_t gw_schedule_step_max(const struct gw_config *config,
                               const struct gw_course *course)
 {
     uint64_t batch = gw_schedule_batch(config);
+    if (gw_config_is_external(config)) /* its program says what pushes weigh */
+        return config->cluster.workers * UINT32_MAX;
     return course->samples > 0 && course->samples < batch ? course->samples
                                                           : batch;
 }

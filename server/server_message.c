@@ -133,8 +133,10 @@ got_stop(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
     struct gw_server *server = owner;
     (void)peer;
-    (void)message;
-    gw_leader_stop(server->leader);
+    if (message->stop.finished > 0)
+        gw_leader_finish(server->leader, message->stop.finished - 1);
+    else
+        gw_leader_stop(server->leader);
 }
 
 static void

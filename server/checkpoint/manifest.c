@@ -265,7 +265,7 @@ static enum gw_status parse_data(json_t *from, struct gw_manifest *manifest)
                                      .samples = (uint64_t)n[2]};
     const struct gw_course_step at =
         gw_course_at(&course, manifest->state.clock);
-    if (!gw_course_is_valid(&course) || gw_course_steps(&course) == 0 ||
+    if (!gw_course_is_valid(&course) || course.batch == 0 ||
         course.clock > manifest->state.clock || at.epoch != (uint64_t)n[0] ||
         at.first != (uint64_t)n[1])
         return GW_ECORRUPT;

@@ -103,6 +103,9 @@ const char *gw_declaration_difference(struct gw_coordinator *self,
         return "other training data";
     if (declare->test_samples != first->test_samples)
         return "another number of test samples";
+    if (declare->course.samples == 0 &&
+        declare->course.batch != first->course.batch)
+        return "another weight of a full step";
     if (!gw_course_is_same(&declare->course, &first->course) ||
         declare->total_steps != first->total_steps)
         return "another number of steps";

@@ -33,6 +33,13 @@ int gw_stop_is_asked(const struct gw_coordinator *self, uint64_t *since_us_p);
 void gw_stop_in_vain(struct gw_coordinator *self,
                      double waited_s,
                      const char *wait);
+/* The program of rank 0 has no step behind that clock; the job may not have
+   begun yet. A claim of any other worker is turned away. */
+void gw_coordinator_finished(struct gw_coordinator *self,
+                             struct gw_seat *who,
+                             uint64_t clock);
+/* The job has begun. */
+void gw_stop_running(struct gw_coordinator *self);
 /* Ends the job when its end is decided and saved and the workers have left:
    `concluded` of struct gw_upcalls. */
 void gw_coordinator_maybe_done(struct gw_coordinator *self);

@@ -159,6 +159,11 @@ static void
 got_stop(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
     char text[GW_ERROR_TEXT_BYTES];
+    if (message->stop.finished > 0) {
+        gw_coordinator_finished(owner, gw_roster_of(owner, peer),
+                                message->stop.finished - 1);
+        return;
+    }
     snprintf(text, sizeof text, "%s: %s", peer->name,
              gw_reason(message->stop.text));
     gw_coordinator_stop(owner, text);

@@ -166,6 +166,12 @@ static int fits_job(const struct gw_coordinator *self,
                     const struct gw_declare *declare)
 {
     const struct gw_config *config = self->config;
+    if (gw_config_is_external(config))
+        return gw_course_is_same(
+                   &declare->course,
+                   &(struct gw_course){.batch = declare->course.batch}) &&
+               declare->course.batch > 0 &&
+               declare->total_steps == gw_config_steps(config);
     const struct gw_course_cut from = gw_origin_cut(self);
     const struct gw_course course = gw_course_go_on(
         &from, gw_schedule_batch(config), declare->course.samples);
@@ -242,6 +248,7 @@ void gw_coordinator_ready(struct gw_coordinator *self, struct gw_seat *who)
     if (count_ready(self) < gw_roster_shards(self))
         return;
     self->phase = GW_PHASE_RUNNING;
+    gw_stop_running(self);
     self->options.events->running(self->options.owner);
     /* this may have come when all was over already, on a link that broke */
     gw_coordinator_maybe_done(self);

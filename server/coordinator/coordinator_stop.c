@@ -15,6 +15,7 @@
 struct gw_stopping {
     int is_asked; /* to stop, and the job has not ended */
     uint64_t since_us;
+    uint64_t finished; /* + 1: rank 0's last clock; 0: it goes on */
 };
 
 enum gw_status gw_stop_open(struct gw_coordinator *self, struct gw_error *error)
@@ -100,6 +101,9 @@ how_it_ended(const struct gw_coordinator *self, char *text, size_t room)
     default:
         if (gw_origin_state(self)->clock >= gw_declaration(self)->total_steps)
             nothing_to_do(self, text, room);
+        else if (gw_decided_end_clock(self) < gw_declaration(self)->total_steps)
+            snprintf(text, room, "finished at step %" PRIu64,
+                     gw_decided_end_clock(self));
         else
             snprintf(text, room, "all %" PRIu64 " step%s done",
                      gw_decided_end_clock(self),
@@ -194,6 +198,40 @@ void gw_coordinator_stop(struct gw_coordinator *self, const char *why)
     stopping->since_us = gw_loop_now(self->loop);
     gw_log_info(self->log, "stopping: %s", why);
     gw_coordinator_tell(self, gw_roster_leader(self)->peer, &message);
+}
+
+/* ---- the program of rank 0 has no further step ---- */
+
+static void pass_on(struct gw_coordinator *self)
+{
+    const struct gw_message message = {
+        .kind = GW_MESSAGE_STOP,
+        .stop = {.text = "", .finished = self->stopping->finished}};
+    gw_coordinator_tell(self, gw_roster_leader(self)->peer, &message);
+}
+
+void gw_coordinator_finished(struct gw_coordinator *self,
+                             struct gw_seat *who,
+                             uint64_t clock)
+{
+    if (who->role != GW_ROLE_WORKER || who->id != 0 ||
+        !gw_config_is_external(self->config) ||
+        gw_steps_is_beyond(self, clock)) {
+        gw_peer_reject(who->peer, 0, "an end that it cannot decide");
+        return;
+    }
+    if (self->stopping->finished || self->phase > GW_PHASE_RUNNING)
+        return;
+    self->stopping->finished = clock + 1;
+    gw_log_info(self->log, "worker 0 has finished at step %" PRIu64, clock);
+    if (self->phase == GW_PHASE_RUNNING)
+        pass_on(self);
+}
+
+void gw_stop_running(struct gw_coordinator *self)
+{
+    if (self->stopping->finished)
+        pass_on(self);
 }
 
 void gw_coordinator_stop_now(struct gw_coordinator *self)

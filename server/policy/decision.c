@@ -107,8 +107,8 @@ void gw_leader_before(struct gw_leader *leader, uint64_t version)
         gw_leader_quiesce_begin(leader, begun);
     if (version >= leader->options.total_steps)
         gw_leader_end(leader, version, GW_END_COMPLETE);
-    else if (leader->stop)
-        gw_leader_end(leader, version, GW_END_STOPPED);
+    else if (leader->ends)
+        gw_leader_end(leader, version, leader->ends);
     else
         gw_cuts_before(leader, version);
     gw_switch_announce(leader);
@@ -119,7 +119,24 @@ void gw_leader_before(struct gw_leader *leader, uint64_t version)
 
 void gw_leader_stop(struct gw_leader *leader)
 {
-    leader->stop = 1;
+    if (!leader->ends)
+        leader->ends = GW_END_STOPPED;
+    gw_leader_quiesce_maybe(leader);
+}
+
+/* Non-zero if no chunk goes beyond that version while rank 0 does not push. */
+static int is_last(const struct gw_leader *leader, uint64_t clock)
+{
+    return !leader->regime.per_push && leader->regime.quorum == 0 &&
+           leader->seen_version == clock;
+}
+
+void gw_leader_finish(struct gw_leader *leader, uint64_t clock)
+{
+    if (!leader->ends)
+        leader->ends = GW_END_COMPLETE;
+    if (is_last(leader, clock))
+        gw_leader_end(leader, clock, leader->ends);
     gw_leader_quiesce_maybe(leader);
 }
 

@@ -146,6 +146,13 @@ enum gw_status gw_leader_quiesced(struct gw_leader *leader,
 
 /* The job is to end, or to be saved, at the next clock where it can. */
 void gw_leader_stop(struct gw_leader *leader);
+/*
+ * The program of rank 0 has no step behind its clock: the job ends there as
+ * complete or, where other ranks go on without rank 0, as soon as it can. Where
+ * no rank goes on without the others, rank 0 pushes nothing more before it has
+ * heard of the end.
+ */
+void gw_leader_finish(struct gw_leader *leader, uint64_t clock);
 void gw_leader_want_cut(struct gw_leader *leader);
 
 /*

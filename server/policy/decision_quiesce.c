@@ -59,7 +59,7 @@ void gw_leader_quiesce_begin(struct gw_leader *leader, uint64_t clock)
 
 static int is_over(const struct gw_leader *leader)
 {
-    return leader->stop || leader->state.clock >= leader->options.total_steps;
+    return leader->ends || leader->state.clock >= leader->options.total_steps;
 }
 
 void gw_leader_quiesce_maybe(struct gw_leader *leader)
@@ -101,8 +101,8 @@ static int decide_due(struct gw_leader *leader, struct gw_decision *resume)
     uint64_t clock = leader->state.clock;
     if (clock >= leader->options.total_steps) {
         gw_leader_end(leader, leader->options.total_steps, GW_END_COMPLETE);
-    } else if (leader->stop) {
-        gw_leader_end(leader, clock, GW_END_STOPPED);
+    } else if (leader->ends) {
+        gw_leader_end(leader, clock, leader->ends);
     } else if (gw_switch_is_due(leader) && !gw_scores_is_due(leader)) {
         if (gw_switch_meet(leader, resume))
             gw_leader_quiesce_begin(leader, clock);

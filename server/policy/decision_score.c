@@ -115,7 +115,6 @@ static int note_loss(struct gw_leader *leader, uint64_t clock, double loss)
         state->best_loss = DBL_MAX;
     int best = loss < state->best_loss;
     state->evaluations = evaluations_by(leader, clock);
-    leader->scores->dues_done = dues_by(leader, clock);
     state->evaluations_without_progress++;
     if (best) {
         state->best_loss = loss;
@@ -141,7 +140,9 @@ static void decide(struct gw_leader *leader)
         gw_score_tree(scores->score, 0, leader->options.ranks);
     double n = sum.samples ? (double)sum.samples : 1;
     double values[2] = {sum.loss / n, (double)sum.correct / n};
-    int best = note_loss(leader, clock, values[0]);
+    /* programs that have left score nothing */
+    int best = sum.samples > 0 && note_loss(leader, clock, values[0]);
+    leader->scores->dues_done = dues_by(leader, clock);
     /* workers go on with the score, so other decisions on this clock come
        first */
     if (best)

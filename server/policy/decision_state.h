@@ -29,7 +29,8 @@ struct gw_leader {
     uint64_t seen_version;   /* gw_leader_before has been here */
     uint64_t end_clock;      /* GW_NEVER_CLOCK: not decided */
     uint32_t voters;         /* shards that own a chunk */
-    int stop;
+    /* the job is to end where it can, for this reason; 0: it goes on */
+    enum gw_end_reason ends;
 
     struct gw_leader_stream *stream;
     struct gw_leader_cuts *cuts;

@@ -62,7 +62,9 @@ static struct trainer {
     int knows_ahead;
 } trainers[CLUSTER_MAX];
 
-static uint64_t test_samples; /* 0: there is no test set */
+static uint64_t test_samples;       /* 0: there is no test set */
+static uint64_t lasts[CLUSTER_MAX]; /* steps that a trainer makes, where it
+                                       knows the data itself; 0: the job does */
 static struct cluster cluster;
 static const struct gw_sim_options calm = {
     .seed = 1, .latency_us = 50, .jitter_us = 20, .bytes_per_us = 1000};
@@ -173,16 +175,19 @@ static enum gw_status score(struct trainer *trainer,
                             struct gw_rank_sum *sum)
 {
     enum gw_status status = gw_rank_need(trainer->rank, 0, KEYS);
-    sum->loss = loss_of(trainer, step->run.n);
-    sum->correct = step->run.n;
-    trainer->scored += step->run.n;
+    uint64_t n = step->run.n > 0 ? step->run.n : TEST_SAMPLES / 3;
+    sum->loss = loss_of(trainer, n);
+    sum->correct = sum->samples = n;
+    trainer->scored += n;
     return status;
 }
 
 static enum gw_status run(struct trainer *trainer)
 {
     struct gw_rank_step step;
-    while (gw_rank_begin(trainer->rank, &step) == GW_OK) {
+    uint64_t most = lasts[trainer - trainers];
+    while ((most == 0 || trainer->trained < most) &&
+           gw_rank_begin(trainer->rank, &step) == GW_OK) {
         struct gw_rank_sum sum = {0};
         enum gw_status status = step.task == GW_RANK_TRAIN
                                     ? train(trainer, &step, &sum.loss)
@@ -190,6 +195,14 @@ static enum gw_status run(struct trainer *trainer)
         gw_rank_end(trainer->rank, status, &sum);
     }
     return gw_rank_finish(trainer->rank);
+}
+
+static enum gw_status read_data(struct trainer *trainer)
+{
+    uint64_t tests = trainer->mistake == NO_TEST_SET ? 0 : test_samples;
+    return lasts[trainer - trainers] > 0
+               ? gw_rank_own_data(trainer->rank, cluster.workers, tests > 0)
+               : gw_rank_data(trainer->rank, SAMPLES, tests, NULL);
 }
 
 static enum gw_status prepare(struct trainer *trainer, struct gw_error *error)
@@ -202,9 +215,7 @@ static enum gw_status prepare(struct trainer *trainer, struct gw_error *error)
                 (struct gw_rank_tensor){.dtype = dtypes[key],
                                         .weights = trainer->weights[key],
                                         .gradients = trainer->gradients[key]};
-    enum gw_status status =
-        gw_rank_data(trainer->rank, SAMPLES,
-                     trainer->mistake == NO_TEST_SET ? 0 : test_samples, NULL);
+    enum gw_status status = read_data(trainer);
     if (status == GW_OK && trainer->mistake == OWN_FAILURE)
         status = gw_fail(error, GW_EIO, "the trainer has lost its camera");
     if (status == GW_OK)
@@ -248,6 +259,7 @@ static uint64_t pace(void *owner, uint64_t samples)
 static void open_job(const char *const *settings, enum mistake mistake)
 {
     memset(trainers, 0, sizeof trainers);
+    memset(lasts, 0, sizeof lasts);
     trainers[1].mistake = mistake;
     cluster.work = work;
     cluster_open(&cluster, &calm, settings, NULL);
@@ -383,6 +395,48 @@ static void a_rank_without_samples_takes_part(void **state)
     }
 }
 
+/* ---- trainers that know their data themselves ---- */
+
+#define EXTERNAL                                                               \
+    "model.kind=external", "model.layers=", "data.train=", "data.test=",       \
+        "data.normalize=", "train.batch=0", "train.steps=0",                   \
+        "optimizer.kind=sgd", "optimizer.lr=0.15"
+
+/* Rank 0 ends the job; the others have fewer steps, or more. */
+static void rank_0_ends_the_job(void **state)
+{
+    static const char *const policies[] = {
+        "cluster.policy=sync",
+        "cluster.policy=\"backup:0\"",
+        "cluster.policy=\"backup:1\"",
+        "cluster.policy=\"local:4\"",
+        "cluster.policy=\"diloco:4\"",
+        "cluster.policy=\"ssp:2\"",
+        "cluster.policy=async",
+        "cluster.policy=dc-async",
+        "cluster.policy=\"easgd:4\"",
+        "cluster.policy=\"sync until 12, async until 24, local:4\""};
+    static const uint64_t ends[][3] = {
+        {36, 36, 36}, {36, 9, 99}, {36, 99, 9}, {34, 34, 34}};
+    (void)state;
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+            const char *const settings[] = {EXTERNAL, policies[i],
+                                            "train.eval_every=10 steps", NULL};
+            test_samples = TEST_SAMPLES;
+            open_job(settings, NO_MISTAKE);
+            memcpy(lasts, ends[e], sizeof ends[e]);
+            finish();
+            printf("# %s: %s, at %u\n", policies[i], cluster.text,
+                   (unsigned)cluster.final.step);
+            assert_trained(1);
+            if (i < 2)
+                assert_int_equal(cluster.final.step, ends[e][0]);
+            cluster_close(&cluster);
+        }
+    }
+}
+
 /* ---- mistakes ---- */
 
 static void mistakes_end_the_job_by_name(void **state)
@@ -426,6 +480,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_policy_comes_to_the_target),
         cmocka_unit_test(a_rank_without_samples_takes_part),
+        cmocka_unit_test(rank_0_ends_the_job),
         cmocka_unit_test(mistakes_end_the_job_by_name),
     };
     cluster_data_open(&cluster.train, &cluster.test);

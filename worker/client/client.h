@@ -271,6 +271,14 @@ int gw_client_is_late(const struct gw_client *client, uint64_t clock);
    version; known when it has weights of a newer one. */
 int gw_client_counts(const struct gw_client *client, uint64_t clock);
 
+/* The program of this worker, rank 0, has no step behind `clock`: asks for the
+   end of the job, there or as soon as it can be. */
+enum gw_status gw_client_finished(struct gw_client *client, uint64_t clock);
+
+/* Waits at `clock`, without a push, for a decision on the end. Returns as
+   gw_client_wait. */
+enum gw_status gw_client_await_end(struct gw_client *client, uint64_t clock);
+
 /* After GW_EEND: waits for the weights with which the job ends. */
 enum gw_status gw_client_wait_end(struct gw_client *client);
 
@@ -329,6 +337,9 @@ int gw_client_switch(struct gw_client *client, uint64_t *clock_p);
  * their own, past the number of steps, until the job ends.
  */
 int gw_client_is_per_push(const struct gw_client *client);
+
+/* Non-zero where no weights become newer without this worker's pushes. */
+int gw_client_is_waited_for(const struct gw_client *client);
 
 /* Non-zero where all ranks stand still to score the test set. */
 int gw_client_is_scored(const struct gw_client *client);

@@ -92,6 +92,11 @@ int gw_client_is_per_push(const struct gw_client *client)
     return client->policy->per_push;
 }
 
+int gw_client_is_waited_for(const struct gw_client *client)
+{
+    return !client->policy->per_push && !client->policy->may_jump;
+}
+
 int gw_client_may_jump(const struct gw_client *client)
 {
     return client->policy->may_jump;

@@ -359,6 +359,13 @@ void gw_client_stop(struct gw_client *client)
     gw_loop_post(client->loop, &client->session->stop_task);
 }
 
+void gw_client_session_finished(struct gw_client *client, uint64_t clock)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_STOP,
+                                 .stop = {.text = "", .finished = clock + 1}};
+    gw_client_tell(client, client->coordinator, &message);
+}
+
 /* ---- what the coordinator said ---- */
 
 int gw_client_has_job(const struct gw_client *client)

@@ -182,6 +182,7 @@ void gw_client_session_bye(struct gw_client *client,
                            uint64_t rss_bytes);
 /* A client that failed by itself tells the coordinator why, and lingers until
    the message has left. */
+void gw_client_session_finished(struct gw_client *client, uint64_t clock);
 void gw_client_session_last_words(struct gw_client *client);
 int gw_client_has_job(const struct gw_client *client);
 int gw_client_has_view(const struct gw_client *client);

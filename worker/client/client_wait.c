@@ -134,21 +134,48 @@ wait_last(struct gw_client *client, size_t first, size_t n, uint64_t version)
     return gw_client_is_over(client) ? client->error.status : GW_OK;
 }
 
+/* The reason why a step at that clock does not go on, else GW_OK. */
+static enum gw_status judge(const struct gw_client *client, uint64_t version)
+{
+    /* in this order: an end that is known is one behind that switch */
+    int ends = gw_client_end_clock(client) <= version;
+    if (gw_client_renews(client))
+        return GW_EAGAIN;
+    if (ends)
+        return GW_EEND;
+    return gw_client_called(client) > version ? GW_EAGAIN : GW_OK;
+}
+
 enum gw_status gw_client_wait(struct gw_client *client,
                               size_t first,
                               size_t n,
                               uint64_t version)
 {
     enum gw_status status = wait_last(client, first, n, version);
-    /* in this order: an end that is known is one behind that switch */
-    int ends = gw_client_end_clock(client) <= version;
-    if (status == GW_OK && gw_client_renews(client))
-        return GW_EAGAIN;
-    if (status == GW_OK && ends)
-        return GW_EEND;
-    if (status == GW_OK && gw_client_called(client) > version)
-        return GW_EAGAIN;
-    return status;
+    return status == GW_OK ? judge(client, version) : status;
+}
+
+/* ---- for the end ---- */
+
+static int has_end(const struct gw_client *client)
+{
+    return gw_client_renews(client) || gw_client_called(client) ||
+           gw_client_end_clock(client) != UINT64_MAX;
+}
+
+enum gw_status gw_client_finished(struct gw_client *client, uint64_t clock)
+{
+    gw_loop_enter(client->loop);
+    gw_client_session_finished(client, clock);
+    gw_loop_leave(client->loop);
+    return gw_client_is_over(client) ? client->error.status : GW_OK;
+}
+
+enum gw_status gw_client_await_end(struct gw_client *client, uint64_t clock)
+{
+    enum gw_status status =
+        gw_client_wait_for(client, has_end, GW_WAITING_UNWATCHED);
+    return status == GW_OK ? judge(client, clock) : status;
 }
 
 /* ---- for all weights as they are ---- */

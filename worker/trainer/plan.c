@@ -92,6 +92,18 @@ enum gw_status gw_plan_make(const struct gw_config *config,
     return GW_OK;
 }
 
+struct gw_plan gw_plan_of_weight(const struct gw_config *config,
+                                 uint64_t step_weight,
+                                 uint64_t workers)
+{
+    return (struct gw_plan){.course = {.batch = step_weight},
+                            .workers = workers,
+                            .accumulate = 1,
+                            .max_batch = step_weight,
+                            .max_part = step_weight,
+                            .steps = gw_config_steps(config)};
+}
+
 uint64_t gw_plan_batch_max(const struct gw_plan *plan, int has_test)
 {
     return has_test && plan->max_batch < GW_PLAN_SCORE_BATCH

@@ -56,6 +56,15 @@ enum gw_status gw_plan_make(const struct gw_config *config,
                             struct gw_plan *plan,
                             struct gw_error *error);
 
+/*
+ * The plan of a job whose data only the trainer knows: each step of all ranks
+ * has the same weight, which stands for its samples, and there are no epochs.
+ * step_weight >= 1.
+ */
+struct gw_plan gw_plan_of_weight(const struct gw_config *config,
+                                 uint64_t step_weight,
+                                 uint64_t workers);
+
 /* The largest batch of a worker, in samples: of training, and of the test set
    if there is one. */
 uint64_t gw_plan_batch_max(const struct gw_plan *plan, int has_test);

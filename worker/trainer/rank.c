@@ -8,6 +8,9 @@
 
 #include "proto/digest.h"
 
+#define NO_TEST_SET                                                            \
+    "train.eval_every: the trainer has no test set; set it to \"never\""
+
 /* Reads the job, and puts this host's own settings over it. */
 static enum gw_status read_job(struct gw_rank *rank)
 {
@@ -138,16 +141,43 @@ enum gw_status gw_rank_data(struct gw_rank *rank,
     rank->test_samples = test_samples;
     /* servers that ask for a score wait for it */
     if (test_samples == 0 && rank->config.train.eval_every.unit != GW_NEVER)
-        return gw_fail(rank->error, GW_EUSAGE,
-                       "train.eval_every: the trainer has no test set; set it "
-                       "to \"never\"");
+        return gw_fail(rank->error, GW_EUSAGE, NO_TEST_SET);
     return gw_plan_make(&rank->config, samples, rank->ranks,
                         gw_client_from(rank->client), &rank->plan, rank->error);
+}
+
+enum gw_status
+gw_rank_own_data(struct gw_rank *rank, uint64_t step_weight, int scores)
+{
+    const struct gw_config *config = &rank->config;
+    if (!gw_config_is_external(config))
+        return gw_fail(rank->error, GW_EUSAGE,
+                       "the job has a model of its own; set model.kind to "
+                       "\"external\", and leave out model.layers and data");
+    if (!scores && config->train.eval_every.unit == GW_STEPS)
+        return gw_fail(rank->error, GW_EUSAGE, NO_TEST_SET);
+    rank->test_samples = scores ? UINT64_MAX : 0;
+    rank->plan = gw_plan_of_weight(config, step_weight, rank->ranks);
+    return GW_OK;
+}
+
+/* The rest of the job without the trainer: steps, and scores, without
+   samples. */
+static enum gw_status sit_to_the_end(struct gw_rank *rank)
+{
+    const struct gw_rank_sum nothing = {.loss = 0};
+    struct gw_rank_step step;
+    rank->leaves = 1;
+    while (gw_rank_begin(rank, &step) == GW_OK)
+        gw_rank_end(rank, GW_OK, &nothing);
+    return rank->over;
 }
 
 /* The trainer leaves a job that goes on. */
 static enum gw_status leave(struct gw_rank *rank)
 {
+    if (gw_config_is_external(&rank->config))
+        return sit_to_the_end(rank);
     return gw_rank_fail(rank, gw_fail(rank->error, GW_EUSAGE,
                                       "the trainer left at step %" PRIu64
                                       ", before the end of the job",
@@ -157,8 +187,10 @@ static enum gw_status leave(struct gw_rank *rank)
 enum gw_status gw_rank_finish(struct gw_rank *rank)
 {
     uint8_t digest[GW_DIGEST_BYTES] = {0};
+    if (rank->over == GW_OK)
+        rank->over = leave(rank);
     if (rank->over != GW_EEND)
-        return rank->over == GW_OK ? leave(rank) : rank->over;
+        return rank->over;
     /* gw_client_finish lets go of others' devices, and they of ours */
     enum gw_status status =
         gw_rank_fail(rank, rank->backend->sync(rank->device, rank->error));

@@ -105,6 +105,17 @@ enum gw_status gw_rank_data(struct gw_rank *rank,
                             uint64_t test_samples,
                             const struct gw_plan **plan_p);
 
+/*
+ * The same for jobs whose data only the trainer knows (gw_config_is_external):
+ * step_weight >= 1 is the sum of the weights of all ranks' gradients in a full
+ * step, equal on all ranks; with as many as ranks, and 1 for each, servers take
+ * the mean. A step's run is this rank's part of that weight. `scores`: the
+ * trainer has a test set. GW_EUSAGE: the job is of another kind; it asks for
+ * scores (train.eval_every), and there are none.
+ */
+enum gw_status
+gw_rank_own_data(struct gw_rank *rank, uint64_t step_weight, int scores);
+
 struct gw_rank_declaration {
     const struct gw_key *key; /* [keys] GW_DTYPE_F32; in forward order */
     size_t keys;
@@ -176,6 +187,10 @@ struct gw_rank_step {
  */
 enum gw_status gw_rank_begin(struct gw_rank *rank, struct gw_rank_step *step_p);
 
+/* The weight of this rank's gradient in the step to train that has begun,
+   instead of its part of a full step; before any key is ready. 0: none is. */
+void gw_rank_weigh(struct gw_rank *rank, uint32_t weight);
+
 /* The step to train after this one, to read its data ahead; the job may end
    before it, or go on without this rank at a later one. 0: it is not known yet,
    or this one scores. */
@@ -213,6 +228,7 @@ void gw_rank_computed(struct gw_rank *rank, uint64_t flop);
 struct gw_rank_sum {
     double loss;
     uint64_t correct; /* predictions */
+    uint64_t samples; /* 0: the step's run */
 };
 
 /* Ends the step. `status`: GW_OK, or the status of the call that failed in it,
@@ -224,10 +240,14 @@ void gw_rank_end(struct gw_rank *rank,
 
 /*
  * After GW_EEND of gw_rank_begin the tensors have the job's last weights. Says
- * good-bye with their digest,
- * waits for the end of the job, and returns the job's status. No work that was
- * queued on the device reads other ranks' memory any more. After a failure:
- * returns it. Before either: GW_EUSAGE, and the job ends by that.
+ * good-bye with their digest, waits for the end of the job, and returns the
+ * job's status. No work that was queued on the device reads other ranks' memory
+ * any more. After a failure: returns it.
+ *
+ * Between two steps: the trainer has no further step. Where the trainer knows
+ * the data (gw_rank_own_data), the job ends if the rank is 0, as complete; any
+ * other rank takes part without samples until the job ends. Elsewhere
+ * GW_EUSAGE, and the job ends by that.
  */
 enum gw_status gw_rank_finish(struct gw_rank *rank);
 

@@ -81,9 +81,32 @@ static int has_steps(const struct gw_rank *rank)
            rank->clock < rank->plan.steps;
 }
 
+/* Rank 0 asks for the end, once. */
+static enum gw_status leave(struct gw_rank *rank)
+{
+    if (rank->number > 0 || rank->left)
+        return GW_OK;
+    rank->left = 1;
+    return gw_client_finished(rank->client, rank->clock);
+}
+
+/* Non-zero where the job can end at this clock, and no rank goes further. */
+static int is_last(const struct gw_rank *rank)
+{
+    return rank->number == 0 && gw_client_is_waited_for(rank->client) &&
+           gw_local_is_together(rank);
+}
+
 static enum gw_status phase_step(struct gw_rank *rank, int *comes_p)
 {
     rank->phase = GW_RANK_PHASE_CLOCK;
+    if (rank->leaves) {
+        enum gw_status status = leave(rank);
+        if (status == GW_OK && is_last(rank))
+            status = gw_client_await_end(rank->client, rank->clock);
+        if (status != GW_OK)
+            return status;
+    }
     if (has_steps(rank)) {
         *comes_p = 1;
         return gw_rank_begin_step(rank);
@@ -137,6 +160,7 @@ static enum gw_status phase_end(struct gw_rank *rank, int *comes_p)
         gw_rank_fill_tensors(rank);
     rank->phase = GW_RANK_PHASE_LAST;
     if (status == GW_OK && rank->test_samples > 0 && is_complete &&
+        !gw_config_is_external(&rank->config) &&
         rank->clock != rank->scored_clock)
         status = score(rank, comes_p);
     return status;

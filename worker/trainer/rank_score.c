@@ -50,7 +50,9 @@ int gw_rank_is_due(const struct gw_rank *rank)
 enum gw_status gw_rank_begin_score(struct gw_rank *rank)
 {
     const struct gw_plan_run all = {.n = rank->test_samples};
-    struct gw_plan_run part = gw_plan_part(all, rank->ranks, rank->number);
+    struct gw_plan_run part = {.n = 0}; /* the trainer's own, or nobody's */
+    if (!gw_config_is_external(&rank->config))
+        part = gw_plan_part(all, rank->ranks, rank->number);
     rank->step = (struct gw_rank_step){.task = GW_RANK_SCORE,
                                        .number = rank->clock,
                                        .run = part,
@@ -75,5 +77,6 @@ enum gw_status gw_rank_end_score(struct gw_rank *rank,
     if (status != GW_OK)
         return status;
     return gw_client_score(rank->client, rank->clock, sum->loss, sum->correct,
-                           rank->step.run.n, &score);
+                           sum->samples ? sum->samples : rank->step.run.n,
+                           &score);
 }

@@ -93,6 +93,8 @@ struct gw_rank {
     uint64_t began_us,
         busy_us; /* the step's begin, on the wall and in computing time */
     int whole;   /* all weights are there: the set is scored */
+    int leaves;  /* the trainer has no further step, */
+    int left;    /* which the coordinator has been told of */
     uint64_t uncounted_samples; /* the last step's, which may be late */
 
     uint64_t scored_clock; /* the last evaluation's */

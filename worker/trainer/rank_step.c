@@ -195,6 +195,8 @@ void gw_rank_computed(struct gw_rank *rank, uint64_t flop)
 static struct gw_plan_run part_of(const struct gw_rank *rank,
                                   struct gw_plan_run run)
 {
+    if (rank->leaves)
+        return (struct gw_plan_run){.first = run.first};
     if (!gw_config_splits_by_speed(&rank->config))
         return gw_plan_part(run, rank->ranks, rank->number);
     return gw_plan_share(run, gw_client_share(rank->client, rank->clock).range);
@@ -236,6 +238,11 @@ enum gw_status gw_rank_begin_step(struct gw_rank *rank)
     rank->flop = rank->sample_flop * part.n;
     rank->flop_done = 0;
     return gw_rank_begin_weights(rank);
+}
+
+void gw_rank_weigh(struct gw_rank *rank, uint32_t weight)
+{
+    rank->samples = weight;
 }
 
 /* A rank without samples still takes part: it has nothing to add. */
@@ -290,7 +297,7 @@ static void count_step(struct gw_rank *rank, const struct gw_rank_sum *sum)
     gw_client_set_step(rank->client, rank->clock);
     rank->uncounted_samples = rank->samples;
     count_samples(rank, rank->clock);
-    gw_rank_report(rank, sum, rank->samples);
+    gw_rank_report(rank, sum, sum->samples ? sum->samples : rank->samples);
 }
 
 enum gw_status gw_rank_end_step(struct gw_rank *rank,
