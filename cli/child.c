@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -167,6 +168,15 @@ static int set_descriptors(const int fd[GW_CHILD_FDS])
     return 1;
 }
 
+static int set_environment(const char *const *variable)
+{
+    for (; variable && *variable; variable++)
+        /* putenv does not write to it */
+        if (putenv((char *)(uintptr_t)(const void *)*variable) != 0)
+            return 0;
+    return 1;
+}
+
 /* Returns only if the program could not be started, after the errno is sent. */
 static void begin(void *owner)
 {
@@ -175,7 +185,7 @@ static void begin(void *owner)
     start->said = fcntl(start->said, F_DUPFD_CLOEXEC, GW_CHILD_FDS);
     if (program->own_group)
         setpgid(0, 0);
-    if (set_descriptors(program->fd) &&
+    if (set_descriptors(program->fd) && set_environment(program->environment) &&
         (!program->directory || chdir(program->directory) == 0))
         /* execvp does not write to the arguments */
         execvp(program->file,

@@ -35,10 +35,12 @@ enum gw_status gw_child_fork(const struct gw_child *child,
 struct gw_child_program {
     const char *file;             /* a path, or a name that PATH leads to */
     const char *const *arguments; /* argv[0] first, NULL last */
-    int fd[GW_CHILD_FDS];  /* its descriptors from 0 on; -1: /dev/null for 0 to
-                              2, others as they are */
-    const char *directory; /* working directory; NULL: this one */
-    int own_group;         /* keys of the terminal do not reach it */
+    int fd[GW_CHILD_FDS]; /* its descriptors from 0 on; -1: /dev/null for 0 to
+                             2, others as they are */
+    const char *const *environment; /* "NAME=VALUE" beside this process's, NULL
+                                       last; or NULL. Outlives the start */
+    const char *directory;          /* working directory; NULL: this one */
+    int own_group;                  /* keys of the terminal do not reach it */
     int of_job; /* begins with the signals of cli/signals.h held, and takes them
                    up itself; other programs begin with none blocked */
 };

@@ -186,6 +186,24 @@ static void descriptors_are_where_they_should_be(void **state)
     nobody_is_left();
 }
 
+/* Variables of the program take the place of this process's. */
+static void a_program_has_variables_of_its_own(void **state)
+{
+    static const char *const shell[] = {
+        "sh", "-c", "echo $GW_OWN,$GW_OTHER,$GW_KEPT", NULL};
+    static const char *const own[] = {"GW_OWN=1", "GW_OTHER=a b", NULL};
+    const struct gw_child_program like = {.fd = {-1, -1, 2, -1, -1},
+                                          .environment = own};
+    char said[64];
+    (void)state;
+    setenv("GW_OTHER", "before", 1);
+    setenv("GW_KEPT", "kept", 1);
+    assert_int_equal(run_program(&like, shell, said, sizeof said), 0);
+    assert_string_equal(said, "1,a b,kept\n");
+    assert_string_equal(getenv("GW_OTHER"), "before");
+    nobody_is_left();
+}
+
 static void who_is_not_there_is_told(void **state)
 {
     const struct gw_child child = {.name = "nobody"};
@@ -232,6 +250,7 @@ int main(void)
         cmocka_unit_test(dies_with_who_made_it),
         cmocka_unit_test(programs_of_a_job_begin_with_signals_held),
         cmocka_unit_test(descriptors_are_where_they_should_be),
+        cmocka_unit_test(a_program_has_variables_of_its_own),
         cmocka_unit_test(who_is_not_there_is_told),
         cmocka_unit_test(says_how_it_ended),
     };
