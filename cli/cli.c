@@ -12,7 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/text.h"
 #include "transport/link/paths.h"
+#include "worker/trainer/environment.h"
 
 enum gw_exit gw_cli_exit(enum gw_status status)
 {
@@ -65,7 +67,7 @@ enum gw_status gw_cli_job_count(struct gw_cli_job *job,
     char *text = strcmp(key, "workers") == 0 ? job->workers : job->servers;
     uint64_t number;
     snprintf(option, sizeof option, "--%s", key);
-    if (gw_cli_number(option, value, 1, 4096, &number, error) != GW_OK)
+    if (gw_text_number(option, value, 1, 4096, &number, error) != GW_OK)
         return error->status;
     snprintf(text, GW_CLI_COUNT_MAX, "cluster.%s=%.40s", key, value);
     return gw_cli_job_set(job, text, error);
@@ -180,53 +182,9 @@ enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
     return status ? status : gw_paths_root(config, NULL, error);
 }
 
-enum gw_status gw_cli_number(const char *name,
-                             const char *text,
-                             uint64_t low,
-                             uint64_t high,
-                             uint64_t *number_p,
-                             struct gw_error *error)
-{
-    char *end;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || errno || number < low ||
-        number > high)
-        return gw_fail(error, GW_EUSAGE,
-                       "%s: takes a whole number, %llu..%llu, not \"%s\"", name,
-                       (unsigned long long)low, (unsigned long long)high, text);
-    *number_p = number;
-    return GW_OK;
-}
-
-enum gw_status gw_cli_address(const char *name,
-                              const char *text,
-                              int to_listen,
-                              struct gw_error *error)
-{
-    const char *colon = strrchr(text, ':');
-    size_t host = colon ? (size_t)(colon - text) : 0;
-    uint64_t number;
-    int bracketed = host > 2 && text[0] == '[' && text[host - 1] == ']';
-    if (!colon || (host == 0 && !to_listen) ||
-        (!bracketed && memchr(text, ':', host)) ||
-        gw_cli_number("", colon + 1, !to_listen, 65535, &number, NULL) != GW_OK)
-        return gw_fail(error, GW_EUSAGE,
-                       "%s: \"%s\" is no address: expected HOST:PORT or "
-                       "[IPV6]:PORT, with a port of %d..65535",
-                       name, text, !to_listen);
-    return GW_OK;
-}
-
-const char *gw_cli_environment(const char *name)
-{
-    const char *value = getenv(name);
-    return value && value[0] ? value : NULL;
-}
-
 int gw_cli_core_warning(char *text, size_t room)
 {
-    const char *core = gw_cli_environment("OPENBLAS_CORETYPE");
+    const char *core = gw_environment_get("OPENBLAS_CORETYPE");
     if (core)
         snprintf(text, room,
                  "OPENBLAS_CORETYPE=%.64s is inherited: kernels for another "

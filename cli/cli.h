@@ -110,28 +110,6 @@ enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
 void gw_cli_print_version(void);
 
 /*
- * Parses a whole number in low..high for option `name`. GW_EUSAGE with a line.
- */
-enum gw_status gw_cli_number(const char *name,
-                             const char *text,
-                             uint64_t low,
-                             uint64_t high,
-                             uint64_t *number_p,
-                             struct gw_error *error);
-
-/*
- * Checks an address, HOST:PORT or [IPV6]:PORT, for option `name`; an address to
- * listen on may lack the host or have port 0. GW_EUSAGE with a line.
- */
-enum gw_status gw_cli_address(const char *name,
-                              const char *text,
-                              int to_listen,
-                              struct gw_error *error);
-
-/* An environment variable; NULL if unset or empty. */
-const char *gw_cli_environment(const char *name);
-
-/*
  * Writes a warning about an inherited OPENBLAS_CORETYPE into `text`. Returns 0,
  * and leaves `text` alone, if it is not set.
  */

@@ -15,18 +15,20 @@
 #include "cli/parent.h"
 #include "cli/local.h"
 #include "cli/order.h"
+#include "proto/text.h"
 #include "transport/member/place.h"
 #include "cli/printer.h"
 #include "cli/process.h"
 #include "cli/record.h"
 #include "cli/relay.h"
 #include "cli/room.h"
-#include "cli/secret.h"
 #include "cli/show.h"
 #include "cli/signals.h"
 #include "server/coordinator/coordinator.h"
 #include "transport/link/loop.h"
 #include "transport/link/transport.h"
+#include "transport/member/secret_fd.h"
+#include "worker/trainer/environment.h"
 
 #define REFRESH_US 250000
 
@@ -185,7 +187,7 @@ static enum gw_status choose_address(struct coordinator *command,
                                      struct gw_error *error)
 {
     const struct gw_config *config = &command->config;
-    const char *port = gw_cli_environment("MASTER_PORT");
+    const char *port = gw_environment_get("MASTER_PORT");
     uint64_t number = config->cluster.port;
     enum gw_status status = gw_place_own(config, error);
     if (status != GW_OK)
@@ -196,7 +198,7 @@ static enum gw_status choose_address(struct coordinator *command,
         return gw_process_guard(&command->process, config, address, error);
     }
     if (number == 0 && port && command->parent_fd < 0)
-        status = gw_cli_number("MASTER_PORT", port, 1, 65535, &number, error);
+        status = gw_text_number("MASTER_PORT", port, 1, 65535, &number, error);
     if (status == GW_OK)
         status = gw_place_address(config, number, address, error);
     if (status == GW_OK)
@@ -360,11 +362,11 @@ static enum gw_exit coordinate(struct coordinator *command)
 static enum gw_status load(struct coordinator *command, struct gw_error *error)
 {
     struct gw_config *config = &command->config;
-    const char *world = gw_cli_environment("WORLD_SIZE");
+    const char *world = gw_environment_get("WORLD_SIZE");
     char workers[64];
     uint64_t number;
     if (world && command->parent_fd < 0) {
-        if (gw_cli_number("WORLD_SIZE", world, 1, 4096, &number, error))
+        if (gw_text_number("WORLD_SIZE", world, 1, 4096, &number, error))
             return error->status;
         snprintf(workers, sizeof workers, "cluster.workers=%" PRIu64, number);
         command->order.job.fallback = workers;
@@ -383,7 +385,7 @@ static enum gw_status take_address(const struct gw_option *option,
 {
     (void)option;
     *(const char **)to = value;
-    return gw_cli_address("--listen", value, 1, error);
+    return gw_text_address("--listen", value, 1, error);
 }
 
 static enum gw_status take_secret(const struct gw_option *option,
@@ -394,8 +396,8 @@ static enum gw_status take_secret(const struct gw_option *option,
     struct coordinator *command = to;
     int fd;
     enum gw_status status = gw_option_fd(option, value, &fd, error);
-    if (status == GW_OK)
-        status = gw_secret_take(fd, &command->secret, error);
+    if (status == GW_OK && gw_secret_take(fd, &command->secret, error) != GW_OK)
+        status = gw_fail_in(error, "--secret");
     command->has_secret = status == GW_OK;
     return status;
 }

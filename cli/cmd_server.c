@@ -14,6 +14,7 @@
 
 #include "cli/join.h"
 #include "cli/host/pin_member.h"
+#include "proto/text.h"
 #include "transport/member/place.h"
 #include "cli/signals.h"
 #include "proto/login.h"
@@ -325,11 +326,11 @@ static enum gw_status take_ports(const struct gw_option *option,
     if (bytes < sizeof first)
         memcpy(first, text, bytes);
     enum gw_status status =
-        gw_cli_number("--port", first, 1, 65535, &server->port_first, error);
+        gw_text_number("--port", first, 1, 65535, &server->port_first, error);
     server->port_last = server->port_first;
     if (status == GW_OK && dash)
-        status = gw_cli_number("--port", dash + 1, server->port_first, 65535,
-                               &server->port_last, error);
+        status = gw_text_number("--port", dash + 1, server->port_first, 65535,
+                                &server->port_last, error);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "proto/text.h"
 #include "transport/member/ask.h"
 #include "cli/jobs.h"
 #include "cli/options.h"
@@ -31,7 +32,7 @@ static enum gw_exit show(const char *coordinator, enum gw_ask request)
 {
     char *text;
     struct gw_error error;
-    if (gw_cli_address("status", coordinator, 0, &error) != GW_OK)
+    if (gw_text_address("status", coordinator, 0, &error) != GW_OK)
         return gw_cli_fail(&error);
     const struct gw_ask_options options = {.coordinator = coordinator,
                                            .interface = "",

@@ -17,6 +17,7 @@
 #include "proto/login.h"
 #include "transport/link/loop.h"
 #include "transport/link/transport.h"
+#include "worker/trainer/environment.h"
 #include "worker/worker.h"
 
 /* To leave after the job's end was told, whatever is being computed. */
@@ -25,7 +26,7 @@
 struct worker {
     struct gw_process process;
     struct gw_cli_join options;
-    uint64_t rank; /* GW_RANK_NONE: the coordinator gives one */
+    uint32_t rank; /* GW_RANK_NONE: the coordinator gives one */
     struct gw_config config;
     struct gw_join_options join;
     struct gw_joining joining;
@@ -88,68 +89,25 @@ static void warn_of_environment(const struct worker *worker)
         gw_log_warn(&worker->process.log, "%s", text);
 }
 
-/* Slurm's number of a task is a rank where the step's tasks are the workers. */
-static void take_slurm_rank(struct worker *worker)
+/* The environment names a rank where no option does. */
+static void take_task(struct worker *worker)
 {
-    const char *task = gw_cli_environment("SLURM_PROCID");
-    const char *tasks = gw_cli_environment("SLURM_STEP_NUM_TASKS");
-    uint64_t workers = worker->config.cluster.workers, rank;
-    if (worker->rank != GW_RANK_NONE || !task || !tasks ||
-        strtoull(tasks, NULL, 10) != workers ||
-        gw_cli_number("", task, 0, workers - 1, &rank, NULL) != GW_OK)
+    if (worker->rank != GW_RANK_NONE)
         return;
-    worker->rank = rank;
-    gw_log_info(&worker->process.log, "rank %" PRIu64 " is Slurm's", rank);
+    worker->rank = gw_environment_task(worker->config.cluster.workers);
+    if (worker->rank != GW_RANK_NONE)
+        gw_log_info(&worker->process.log, "rank %" PRIu32 " is Slurm's",
+                    worker->rank);
 }
 
-/* A launcher of another kind should start as many workers as the job has: the
-   others would wait for them, or be turned away. */
+/* A launcher of this program starts as many workers as the job has. */
 static enum gw_status compare_world(const struct worker *worker,
                                     struct gw_error *error)
 {
-    /* how many tasks there are, of which some may be servers */
-    static const char *const tasks[] = {"SLURM_STEP_NUM_TASKS",
-                                        "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    const char *world = gw_cli_environment("WORLD_SIZE");
-    uint64_t workers = worker->config.cluster.workers, number;
-    if (worker->process.parent_fd >= 0)
-        return GW_OK;
-    if (world && gw_cli_number("WORLD_SIZE", world, 1, UINT32_MAX, &number,
-                               error) != GW_OK)
-        return error->status;
-    if (world && number != workers)
-        return gw_fail(error, GW_EUSAGE,
-                       "WORLD_SIZE is %" PRIu64 ", but the job has %" PRIu64
-                       " worker%s (cluster.workers); start as many, or unset "
-                       "WORLD_SIZE",
-                       number, workers, gw_plural(workers));
-    for (size_t i = 0; !world && i < sizeof tasks / sizeof *tasks; i++) {
-        const char *text = gw_cli_environment(tasks[i]);
-        if (text &&
-            gw_cli_number("", text, 1, workers - 1, &number, NULL) == GW_OK)
-            gw_log_warn(&worker->process.log,
-                        "%s is %" PRIu64 ", but the job waits for %" PRIu64
-                        " workers (cluster.workers)",
-                        tasks[i], number, workers);
-    }
-    return GW_OK;
-}
-
-/* The number among the tasks of a node, as torchrun, Slurm, Open MPI and MPICH
-   number them, else of all workers; GW_RANK_NONE: the coordinator is to say. */
-static uint32_t place_of(const struct worker *worker)
-{
-    static const char *const names[] = {"LOCAL_RANK", "SLURM_LOCALID",
-                                        "OMPI_COMM_WORLD_LOCAL_RANK",
-                                        "MPI_LOCALRANKID"};
-    uint64_t place;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *text = gw_cli_environment(names[i]);
-        if (text &&
-            gw_cli_number("", text, 0, GW_RANK_NONE - 1, &place, NULL) == GW_OK)
-            return (uint32_t)place;
-    }
-    return (uint32_t)worker->rank;
+    return worker->process.parent_fd >= 0
+               ? GW_OK
+               : gw_environment_compare(worker->config.cluster.workers,
+                                        &worker->process.log, error);
 }
 
 static void on_colocated(void *owner, const struct gw_colocated *colocated)
@@ -178,8 +136,9 @@ static enum gw_status look_at_cores(struct worker *worker,
                                      "worker.pin", &worker->process.log, error);
     worker->need.threads = (uint32_t)config->worker.threads;
     if (config->worker.pin || config->server.pin)
-        gw_pin_member_need(&worker->pin, config, place_of(worker),
-                           &worker->need, worker->address);
+        gw_pin_member_need(&worker->pin, config,
+                           gw_environment_place(worker->rank), &worker->need,
+                           worker->address);
     return status;
 }
 
@@ -193,10 +152,10 @@ static enum gw_status prepare(struct worker *worker, struct gw_error *error)
     if (status != GW_OK)
         return status;
     warn_of_environment(worker);
-    take_slurm_rank(worker);
+    take_task(worker);
     status = look_at_cores(worker, error);
-    worker->join = gw_cli_join_options(&worker->options, &worker->process,
-                                       (uint32_t)worker->rank);
+    worker->join =
+        gw_cli_join_options(&worker->options, &worker->process, worker->rank);
     if (status == GW_OK)
         status = gw_joining_open(&worker->join, &worker->config,
                                  &worker->joining, error);
@@ -211,13 +170,13 @@ static enum gw_status run(void *owner, struct gw_error *error)
     enum gw_status status = prepare(worker, error);
     if (status != GW_OK) {
         gw_cli_join_decline(&worker->process, &worker->options, GW_ROLE_WORKER,
-                            (uint32_t)worker->rank, error);
+                            worker->rank, error);
         return status;
     }
     struct gw_worker_options options = {
         .client = worker->joining.rank.client,
         .local = &worker->config,
-        .place = place_of(worker),
+        .place = gw_environment_place(worker->rank),
         .opened = on_opened,
         .colocated = worker->pin.view ? on_colocated : NULL,
         .owner = worker,
@@ -248,7 +207,7 @@ static enum gw_exit work(struct worker *worker)
 /* clang-format off */
 static const struct gw_option options[] = {
     GW_JOIN_OPTIONS(struct worker, options),
-    {.name = "rank", .argument = "N", .take = gw_option_number,
+    {.name = "rank", .argument = "N", .take = gw_option_count,
      .at = offsetof(struct worker, rank), .high = GW_RANK_NONE - 1,
      .help = "the rank to ask for; default: RANK, or Slurm's, or one that is "
              "free, beside those of this host"},
@@ -260,7 +219,6 @@ static const struct gw_option options[] = {
 
 static enum gw_exit start(int argc, char **argv, struct worker *worker)
 {
-    const char *rank = gw_cli_environment("RANK");
     struct gw_error error;
     enum gw_status status = GW_OK;
     enum gw_exit code;
@@ -271,9 +229,8 @@ static enum gw_exit start(int argc, char **argv, struct worker *worker)
     if (operands > 0)
         return gw_cli_usage("worker: cannot take %s (gradweir worker --help)",
                             argv[optind]);
-    if (worker->rank == GW_RANK_NONE && rank)
-        status = gw_cli_number("RANK", rank, 0, GW_RANK_NONE - 1, &worker->rank,
-                               &error);
+    if (worker->rank == GW_RANK_NONE)
+        status = gw_environment_rank(&worker->rank, &error);
     if (status == GW_OK)
         status = gw_cli_join_complete(&worker->options, &error);
     return status == GW_OK ? work(worker) : gw_cli_fail(&error);

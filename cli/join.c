@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "cli/room.h"
-#include "cli/secret.h"
 #include "proto/login.h"
+#include "proto/text.h"
+#include "transport/member/secret_fd.h"
+#include "worker/trainer/environment.h"
 
 enum gw_status gw_cli_join_take_secret(const struct gw_option *option,
                                        const char *value,
@@ -18,8 +20,8 @@ enum gw_status gw_cli_join_take_secret(const struct gw_option *option,
     struct gw_cli_join *join = to;
     int fd;
     enum gw_status status = gw_option_fd(option, value, &fd, error);
-    if (status == GW_OK)
-        status = gw_secret_take(fd, &join->secret, error);
+    if (status == GW_OK && gw_secret_take(fd, &join->secret, error) != GW_OK)
+        status = gw_fail_in(error, "--secret");
     join->has_secret = status == GW_OK;
     return status;
 }
@@ -27,20 +29,24 @@ enum gw_status gw_cli_join_take_secret(const struct gw_option *option,
 enum gw_status gw_cli_join_complete(struct gw_cli_join *join,
                                     struct gw_error *error)
 {
-    const char *host = gw_cli_environment("MASTER_ADDR");
-    const char *port = gw_cli_environment("MASTER_PORT");
-    const char *from = join->join ? "--join" : "MASTER_ADDR, MASTER_PORT";
+    const char *host = gw_environment_get("MASTER_ADDR");
+    const char *port = gw_environment_get("MASTER_PORT");
+    const char *from = join->join ? "--join" : GW_ENVIRONMENT_COORDINATOR;
+    if (!join->join)
+        join->join = gw_environment_get(GW_ENVIRONMENT_COORDINATOR);
     if (!join->join && host && port) {
         snprintf(join->address, sizeof join->address,
                  strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
         join->join = join->address;
+        from = "MASTER_ADDR, MASTER_PORT";
     }
     if (!join->join)
         return gw_fail(error, GW_EUSAGE,
                        "%s: --join HOST:PORT is missing, the address that the "
-                       "coordinator prints (or MASTER_ADDR and MASTER_PORT)",
+                       "coordinator prints (or GRADWEIR_COORDINATOR, or "
+                       "MASTER_ADDR and MASTER_PORT)",
                        join->command);
-    if (gw_cli_address(from, join->join, 0, error) != GW_OK)
+    if (gw_text_address(from, join->join, 0, error) != GW_OK)
         return error->status;
     const struct gw_join_options options = {.set = join->own.set,
                                             .sets = join->own.sets};

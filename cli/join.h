@@ -15,24 +15,23 @@
 struct gw_cli_join {
     const char *command; /* for messages */
     enum gw_role role;
-    const char *join;        /* HOST:PORT; NULL: MASTER_ADDR and MASTER_PORT */
-    struct gw_cli_job own;   /* --set: keys that may differ per host */
-    uint64_t wait_s;         /* for the coordinator to be there */
-    int parent_fd;           /* or -1 */
-    struct gw_secret secret; /* of the job, */
-    int has_secret;          /* where a launcher has handed it on */
+    const char *join;            /* HOST:PORT; NULL: the environment's */
+    struct gw_cli_job own;       /* --set: keys that may differ per host */
+    uint64_t wait_s;             /* for the coordinator to be there */
+    int parent_fd;               /* or -1 */
+    struct gw_secret secret;     /* of the job, */
+    int has_secret;              /* where a launcher has handed it on */
     char address[GW_STRING_MAX]; /* where `join` is NULL */
     int heard; /* there is a coordinator, that waits perhaps for this member */
 };
-
-#define GW_JOIN_WAIT_S 60
 
 /* Their rows of a command's table; `options` is the member of `type`. */
 /* clang-format off */
 #define GW_JOIN_OPTIONS(type, options)                                         \
     {.name = "join", .argument = "HOST:PORT", .take = gw_option_text,          \
      .at = offsetof(type, options.join),                                       \
-     .help = "of the coordinator; default: MASTER_ADDR and MASTER_PORT"},      \
+     .help = "of the coordinator; default: GRADWEIR_COORDINATOR, else "         \
+             "MASTER_ADDR and MASTER_PORT"},                                   \
     GW_OPTION_SET(type, options.own, "a key that may differ per host"),        \
     {.name = "wait", .argument = "SECONDS", .take = gw_option_number,          \
      .at = offsetof(type, options.wait_s), .low = 1, .high = 1000000,          \

@@ -21,6 +21,7 @@
 #include "cli/signals.h"
 #include "transport/link/limits.h"
 #include "transport/link/transport.h"
+#include "transport/member/secret_fd.h"
 
 #define TICK_MS 100
 
@@ -241,7 +242,7 @@ take_pipe(struct child *child, int end, struct gw_error *error)
     return GW_OK;
 }
 
-/* Starts this program in another role, with its end of a link and a pipe with
+/* Starts this program in another role, with its end of a link and a file with
    the secret. */
 static enum gw_status start_on(struct child *child,
                                const char *const *arguments,

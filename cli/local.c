@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "worker/trainer/environment.h"
 
 #define DIRECTORY_MAX 4096
 #define SUFFIX        ".sock"
@@ -21,8 +22,8 @@
    XDG_RUNTIME_DIR, which differs between processes. */
 static void name_directories(char names[2][DIRECTORY_MAX], size_t *n_p)
 {
-    const char *own = gw_cli_environment("GRADWEIR_SOCKET_DIR");
-    const char *runtime = gw_cli_environment("XDG_RUNTIME_DIR");
+    const char *own = gw_environment_get("GRADWEIR_SOCKET_DIR");
+    const char *runtime = gw_environment_get("XDG_RUNTIME_DIR");
     *n_p = 0;
     if (own) {
         snprintf(names[(*n_p)++], DIRECTORY_MAX, "%s", own);

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "proto/distance.h"
+#include "proto/text.h"
 
 #define OPTIONS_MAX 32
 
@@ -107,8 +108,8 @@ static enum gw_status read_number(const struct gw_option *option,
 {
     char name[64];
     snprintf(name, sizeof name, "--%s", option->name);
-    return gw_cli_number(name, value, option->low, option->high, number_p,
-                         error);
+    return gw_text_number(name, value, option->low, option->high, number_p,
+                          error);
 }
 
 enum gw_status gw_option_flag(const struct gw_option *option,

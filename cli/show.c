@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/printer.h"
 #include "proto/digest.h"
+#include "worker/trainer/environment.h"
 
 #define COLUMN "%-11s "
 
@@ -20,7 +21,7 @@
 
 void gw_show_open(struct gw_show *show, struct gw_printer *printer, int fd)
 {
-    const char *kind = gw_cli_environment("TERM");
+    const char *kind = gw_environment_get("TERM");
     int dumb = kind && strcmp(kind, "dumb") == 0;
     show->printer = printer;
     show->out = gw_printer_stream(printer);

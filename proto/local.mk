@@ -67,6 +67,8 @@ libproto_a_SOURCES = \
 	%D%/staleness.h \
 	%D%/status.c \
 	%D%/status.h \
+	%D%/text.c \
+	%D%/text.h \
 	%D%/wire.c \
 	%D%/wire.h
 nodist_libproto_a_SOURCES = \

@@ -141,6 +141,7 @@ check_PROGRAMS += \
 	%D%/unit/test_doctor \
 	%D%/unit/test_per_push \
 	%D%/unit/test_estimate \
+	%D%/unit/test_environment \
 	%D%/unit/test_exchange \
 	%D%/unit/test_feed \
 	%D%/unit/test_group_shapes \

@@ -13,6 +13,7 @@
 
 #include "cli/doctor/doctor.h"
 #include "cli/options.h"
+#include "proto/text.h"
 #include "transport/rdma/rdma_port.h"
 
 struct options {
@@ -180,7 +181,7 @@ static enum gw_status take_peer(const struct gw_option *option,
     if (used < 0 || (size_t)used >= room)
         return gw_fail(error, GW_EUSAGE, "--peer: too long");
     options->peers++;
-    return gw_cli_address("--peer", peer, 0, error);
+    return gw_text_address("--peer", peer, 0, error);
 }
 
 static enum gw_exit run(int argc, char **argv)

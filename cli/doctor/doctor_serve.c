@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "proto/text.h"
 #include "transport/member/place.h"
 
 #define ENDS_MAX      4
@@ -275,8 +276,8 @@ read_where(struct serve *serve, const char *where, struct gw_error *error)
         colon && (bracket ? colon > bracket : strchr(where, ':') == colon);
     size_t bytes = has_port ? (size_t)(colon - where) : strlen(where);
     serve->port = GW_DOCTOR_PORT;
-    if (has_port && gw_cli_number("--serve: its port", colon + 1, 0, 65535,
-                                  &serve->port, error) != GW_OK)
+    if (has_port && gw_text_number("--serve: its port", colon + 1, 0, 65535,
+                                   &serve->port, error) != GW_OK)
         return error->status;
     snprintf(name, sizeof name, "%.*s", (int)bytes, where);
     if (bytes == 0 || bytes >= sizeof name ||

@@ -14,5 +14,7 @@ libtransport_a_SOURCES += \
 	%D%/place.c \
 	%D%/place.h \
 	%D%/remote.c \
-	%D%/remote.h
+	%D%/remote.h \
+	%D%/secret_fd.c \
+	%D%/secret_fd.h
 EXTRA_DIST += %D%/README.md

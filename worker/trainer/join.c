@@ -6,13 +6,72 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/login.h"
+#include "proto/text.h"
 #include "transport/link/loop.h"
 #include "transport/link/paths.h"
 #include "transport/member/ask.h"
 #include "transport/member/place.h"
+#include "transport/member/secret_fd.h"
+#include "worker/trainer/environment.h"
+
+/* Descriptors beyond are no launcher's. */
+#define SECRET_FD_MAX 1000
 
 /* The time to tell why this member does not come. */
 #define DECLINE_US 1000000
+
+/* ---- what a launcher says ---- */
+
+static enum gw_status take_coordinator(struct gw_join_options *options,
+                                       struct gw_error *error)
+{
+    static const char name[] = GW_ENVIRONMENT_COORDINATOR;
+    if (options->coordinator && options->coordinator[0])
+        return GW_OK;
+    options->coordinator = gw_environment_get(name);
+    if (options->coordinator)
+        return gw_text_address(name, options->coordinator, 0, error);
+    return gw_fail(error, GW_EUSAGE,
+                   "%s is not set: start the program by gradweir run, or set "
+                   "that to the address that the coordinator prints",
+                   name);
+}
+
+static enum gw_status take_secret(struct gw_join_options *options,
+                                  struct gw_error *error)
+{
+    static const char name[] = GW_ENVIRONMENT_SECRET_FD;
+    const char *text = gw_environment_get(name);
+    uint64_t fd;
+    if (!text || options->secret)
+        return GW_OK;
+    if (gw_text_number(name, text, 3, SECRET_FD_MAX, &fd, error) != GW_OK)
+        return error->status;
+    if (gw_secret_read((int)fd, &options->handed, error) != GW_OK)
+        return gw_fail_in(error,
+                          "%s: a program between the launcher and this one "
+                          "has closed it",
+                          name);
+    options->secret = &options->handed;
+    return GW_OK;
+}
+
+enum gw_status gw_join_environment(struct gw_join_options *options,
+                                   struct gw_error *error)
+{
+    enum gw_status status = take_coordinator(options, error);
+    if (status == GW_OK)
+        status = take_secret(options, error);
+    if (status == GW_OK && options->rank == GW_RANK_NONE)
+        status = gw_environment_rank(&options->rank, error);
+    if (options->wait_us == 0)
+        options->wait_us = GW_JOIN_WAIT_S * UINT64_C(1000000);
+    options->compare_world = 1;
+    return status;
+}
+
+/* ---- the job ---- */
 
 /* A key of the job is set where the coordinator is started. */
 static enum gw_status check_key(const char *set, struct gw_error *error)
@@ -105,6 +164,9 @@ enum gw_status gw_join_job(const struct gw_join_options *options,
     *heard_p = 1;
     status = read_job(options, text, config, error);
     free(text);
+    if (status == GW_OK && options->compare_world)
+        status = gw_environment_compare(config->cluster.workers, options->log,
+                                        error);
     return status == GW_OK ? check_host(config, error) : status;
 }
 

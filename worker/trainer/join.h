@@ -19,6 +19,8 @@
 #include "transport/link/transport.h"
 #include "worker/trainer/rank.h"
 
+#define GW_JOIN_WAIT_S 60 /* for a coordinator that starts with its members */
+
 /* The options, and all that they point to, outlive the member. */
 struct gw_join_options {
     const char *coordinator; /* HOST:PORT, or unix:PATH */
@@ -28,10 +30,23 @@ struct gw_join_options {
     uint64_t wait_us;               /* for the coordinator to be there */
     uint32_t rank;                  /* wanted; GW_RANK_NONE: any */
     struct gw_log *log;             /* NULL: none */
+    int compare_world; /* WORLD_SIZE must be the job's number of workers */
+    struct gw_secret handed; /* gw_join_environment's place for the secret */
     /* as in struct gw_rank_options; may be NULL */
     void (*opened)(void *owner, struct gw_rank *rank);
     void *owner;
 };
+
+/*
+ * Fills in the options that a launcher gives a program by variables (see
+ * worker/trainer/environment.h): GRADWEIR_COORDINATOR where `coordinator` is
+ * NULL or "", GRADWEIR_SECRET_FD, RANK where `rank` is GW_RANK_NONE,
+ * WORLD_SIZE. The options stay at their place from here on. The descriptor of
+ * the secret stays open: a process may join again, and so may programs that it
+ * starts. GW_EUSAGE, GW_EIO, each with a line that names the variable.
+ */
+enum gw_status gw_join_environment(struct gw_join_options *options,
+                                   struct gw_error *error);
 
 /* All settings are of keys that may differ per host. Needs no coordinator: a
    program calls it early; gw_join_job does so, too. GW_EUSAGE, GW_ENOMEM. */

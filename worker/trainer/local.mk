@@ -1,6 +1,8 @@
 libworker_a_SOURCES += \
 	%D%/clip.c \
 	%D%/clip.h \
+	%D%/environment.c \
+	%D%/environment.h \
 	%D%/inner.c \
 	%D%/inner.h \
 	%D%/join.c \
