@@ -8,6 +8,8 @@
  *   launcher > coordinator   stop WHY          as a signal does
  *                            hurry             as a second signal does
  *                            gone PID HOW      a member's process has ended
+ *                            ended RANK CODE HOW   a worker's program has
+ *                                              ended, with this exit code
  *                            left              a process ended after a signal
  *   launcher > everyone      now               exit at once
  *                            over              there is no coordinator to join

@@ -13,11 +13,12 @@
    the job, and the watch must end a hung loop. */
 #define AWAY_TICKS 90
 
-/* The launcher's report of a member's ended process. */
+/* The launcher's report of a member's ended process, or of a program. */
 struct gw_relay_gone {
     struct gw_task task;
     struct gw_relay *relay;
-    uint32_t pid;
+    uint32_t number; /* pid, or rank */
+    int failed;      /* of a program */
     char how[GW_PARENT_LINE_MAX];
     struct gw_relay_gone *next;
 };
@@ -87,32 +88,63 @@ static void on_orphaned(void *owner)
 static void gone_run(struct gw_task *task)
 {
     struct gw_relay_gone *gone = task->owner;
-    gw_coordinator_gone(gone->relay->coordinator, gone->pid, gone->how);
+    gw_coordinator_gone(gone->relay->coordinator, gone->number, gone->how);
 }
 
-/* Adds "PID HOW". Without memory the member's silence will tell. */
-static void add_gone(struct gw_relay *relay, const char *what)
+static void ended_run(struct gw_task *task)
+{
+    struct gw_relay_gone *gone = task->owner;
+    gw_coordinator_program_ended(gone->relay->coordinator, gone->number,
+                                 gone->failed, gone->how);
+}
+
+/* Without memory the member's silence will tell. */
+static void add_gone(struct gw_relay *relay,
+                     void (*run)(struct gw_task *task),
+                     const struct gw_relay_gone *what,
+                     const char *how)
 {
     struct gw_relay_gone *gone = calloc(1, sizeof *gone);
-    char *how;
     if (!gone)
         return;
-    gone->task.run = gone_run;
+    *gone = *what;
+    gone->task.run = run;
     gone->task.owner = gone;
     gone->relay = relay;
-    gone->pid = (uint32_t)strtoul(what, &how, 10);
-    snprintf(gone->how, sizeof gone->how, "%s", *how ? how + 1 : "it is gone");
+    snprintf(gone->how, sizeof gone->how, "%s",
+             *how == ' ' ? how + 1 : "it is gone");
     gone->next = relay->gone;
     relay->gone = gone;
     post(relay, &gone->task);
 }
 
+/* "PID HOW" */
+static void take_gone(struct gw_relay *relay, const char *what)
+{
+    char *how;
+    const struct gw_relay_gone gone = {.number =
+                                           (uint32_t)strtoul(what, &how, 10)};
+    add_gone(relay, gone_run, &gone, how);
+}
+
+/* "RANK CODE HOW" */
+static void take_ended(struct gw_relay *relay, const char *what)
+{
+    char *how;
+    struct gw_relay_gone gone = {.number = (uint32_t)strtoul(what, &how, 10)};
+    gone.failed = strtol(how, &how, 10) != 0;
+    add_gone(relay, ended_run, &gone, how);
+}
+
 static void on_line(void *owner, const char *line)
 {
     struct gw_relay *relay = owner;
-    const char *what = gw_parent_word(line, "gone");
-    if (what)
-        add_gone(relay, what);
+    const char *gone = gw_parent_word(line, "gone");
+    const char *ended = gw_parent_word(line, "ended");
+    if (gone)
+        take_gone(relay, gone);
+    else if (ended)
+        take_ended(relay, ended);
     else if (strcmp(line, "left") == 0)
         post(relay, &relay->hurry_task); /* no effect if all leave anyway */
 }

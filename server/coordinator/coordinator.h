@@ -138,6 +138,13 @@ void gw_coordinator_gone(struct gw_coordinator *coordinator,
                          uint32_t pid,
                          const char *how);
 
+/* Its launcher reports that the program with the worker of that rank has
+   ended, and `how`; `failed`: not with exit code 0. */
+void gw_coordinator_program_ended(struct gw_coordinator *coordinator,
+                                  uint32_t rank,
+                                  int failed,
+                                  const char *how);
+
 /* The launcher died: ends the job in order, at once. */
 void gw_coordinator_orphaned(struct gw_coordinator *coordinator);
 

@@ -24,6 +24,7 @@ struct gw_declines {
                          all of them are replaced */
     uint64_t machine; /* of the last one, */
     uint32_t pid;
+    uint32_t rank;        /* that it asked for, GW_RANK_NONE: none */
     char text[400];       /* its name, and why */
     struct decline *list; /* not replaced yet */
     size_t n;
@@ -83,6 +84,7 @@ void gw_decline(struct gw_coordinator *self,
     declines->at_us = gw_loop_now(self->loop);
     declines->machine = join->machine;
     declines->pid = join->pid;
+    declines->rank = peer->role == GW_ROLE_WORKER ? join->rank : GW_RANK_NONE;
     snprintf(declines->text, sizeof declines->text,
              "%s%s (%.40s, pid %u) cannot join: %.300s",
              gw_role_name(peer->role), rank, join->host, join->pid,
@@ -164,4 +166,10 @@ const char *gw_decline_of_process(const struct gw_coordinator *self,
                    declines->machine == machine
                ? declines->text
                : NULL;
+}
+
+const char *gw_decline_of_rank(const struct gw_coordinator *self, uint32_t rank)
+{
+    const struct gw_declines *declines = self->declines;
+    return declines->at_us && declines->rank == rank ? declines->text : NULL;
 }

@@ -108,6 +108,37 @@ void gw_coordinator_gone(struct gw_coordinator *self,
                                     pid, step, how);
 }
 
+/* A program that a launcher started need not be the process that joined. */
+void gw_coordinator_program_ended(struct gw_coordinator *self,
+                                  uint32_t rank,
+                                  int failed,
+                                  const char *how)
+{
+    if (self->phase >= GW_PHASE_ENDING)
+        return;
+    gw_steps_set(self, gw_coordinator_step(self));
+    const struct gw_seat *who = gw_roster_find(self, GW_ROLE_WORKER, rank);
+    const char *declined = gw_decline_of_rank(self, rank);
+    if (who)
+        gw_coordinator_end_and_look(self, GW_EDEAD,
+                                    "%s ended at step %" PRIu64
+                                    ", before the job was complete: %s",
+                                    who->peer->name, gw_steps_known(self), how);
+    else if (declined)
+        gw_coordinator_end(self, GW_EREFUSED, "%s", declined);
+    else if (failed)
+        gw_coordinator_end_and_look(self, GW_EDEAD,
+                                    "worker %u ended before it had joined the "
+                                    "job: %s",
+                                    rank, how);
+    else
+        gw_coordinator_end_and_look(
+            self, GW_EDEAD,
+            "worker %u ended without joining the job: it must open gradweir, "
+            "which finds the job by itself (%s)",
+            rank, how);
+}
+
 void gw_coordinator_orphaned(struct gw_coordinator *self)
 {
     gw_coordinator_end_and_look(self, GW_EDEAD,

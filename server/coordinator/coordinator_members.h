@@ -71,6 +71,9 @@ void gw_decline_replaced(struct gw_coordinator *self,
 const char *gw_decline_of_process(const struct gw_coordinator *self,
                                   uint64_t machine,
                                   uint32_t pid);
+/* The same of the last one that asked for that rank. */
+const char *gw_decline_of_rank(const struct gw_coordinator *self,
+                               uint32_t rank);
 /* Ends the job where nobody joins any more. Called often. */
 void gw_decline_judge(struct gw_coordinator *self, uint64_t now);
 

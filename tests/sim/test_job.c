@@ -168,6 +168,12 @@ static int has_stepped(void *owner)
     return ((struct cluster *)owner)->steps >= 3;
 }
 
+static int has_opened(void *owner)
+{
+    (void)owner;
+    return 1;
+}
+
 /* Asking to stop, by however many, waits for the step; only an end at once does
    not. Everyone leaves in order all the same. */
 static void a_stop_waits_but_an_end_at_once_does_not(void **state)
@@ -238,6 +244,37 @@ static void the_dead_are_told_apart_by_machine(void **state)
     }
 }
 
+/* A program is known by its rank: the process that joins may be a child of the
+   one that the launcher has started. */
+static void a_program_that_ends_ends_the_job_by_its_rank(void **state)
+{
+    (void)state;
+    static const struct {
+        int (*when)(void *owner);
+        int failed;
+        const char *line;
+    } cases[] = {
+        {has_stepped, 1, "worker 1 ("},
+        {has_stepped, 1, ", before the job was complete: exit code 7: no data"},
+        {has_opened, 1,
+         "worker 1 ended before it had joined the job: exit code 7: no data"},
+        {has_opened, 0,
+         "worker 1 ended without joining the job: it must open gradweir"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cluster_open(&cluster, &calm, NULL, NULL);
+        assert_true(
+            cluster_run_until(&cluster, cases[i].when, &cluster, 5000000));
+        gw_coordinator_program_ended(cluster.coordinator, 1, cases[i].failed,
+                                     "exit code 7: no data");
+        assert_true(cluster_run_until(&cluster, is_over, &cluster, 5000000));
+        assert_int_equal(cluster.final.status, GW_EDEAD);
+        if (!strstr(cluster.text, cases[i].line))
+            fail_msg("%s", cluster.text);
+        cluster_close(&cluster);
+    }
+}
+
 /* Updates that are far too large, until no gradient is finite any more: the
    rate that is told is that of the next update, not of the next step. */
 static void skipped_steps_do_not_move_the_rate(void **state)
@@ -275,6 +312,7 @@ int main(void)
         cmocka_unit_test(a_stop_waits_but_an_end_at_once_does_not),
         cmocka_unit_test(a_dial_that_was_given_up_is_not_answered),
         cmocka_unit_test(the_dead_are_told_apart_by_machine),
+        cmocka_unit_test(a_program_that_ends_ends_the_job_by_its_rank),
         cmocka_unit_test(skipped_steps_do_not_move_the_rate),
     };
     int failed = cmocka_run_group_tests_name("job", tests, NULL, NULL);
