@@ -33,6 +33,10 @@ gradweir_SOURCES = \
 	%D%/json.h \
 	%D%/launch.c \
 	%D%/launch.h \
+	%D%/launch_child.c \
+	%D%/launch_coordinator.c \
+	%D%/launch_member.c \
+	%D%/launch_state.h \
 	%D%/local.c \
 	%D%/local.h \
 	%D%/log_file.c \

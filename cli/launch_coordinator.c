@@ -1,0 +1,103 @@
+#include "config.h"
+
+#include "cli/launch_state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "transport/link/limits.h"
+
+#define ARGUMENTS_MAX (2 * GW_CLI_SETS_MAX + 16)
+
+/* The job's text as an unnamed file to read; -1 after an error line. */
+static int lend_text(const char *text)
+{
+    char why[GW_LIMITS_WHY_BYTES];
+    size_t bytes = strlen(text);
+    int fd = memfd_create("job", MFD_CLOEXEC);
+    if (fd >= 0 && write(fd, text, bytes) == (ssize_t)bytes &&
+        lseek(fd, 0, SEEK_SET) == 0)
+        return fd;
+    gw_launch_say("the coordinator cannot be given the job: %s",
+                  gw_limits_why_no_file(errno, why));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static int start_coordinator(struct gw_launched *child)
+{
+    const struct gw_launch_options *options = child->launcher->options;
+    const struct gw_cli_job *job = options->job;
+    const char *argument[ARGUMENTS_MAX] = {
+        "gradweir",    "coordinator", job->file,  "--lent",
+        "--parent-fd", "3",           "--secret", "4"};
+    size_t n = 8;
+    for (size_t i = 0; i < job->sets; i++) {
+        argument[n++] = "--set";
+        argument[n++] = job->set[i];
+    }
+    if (options->resume)
+        argument[n++] = "--resume";
+    if (options->json) {
+        argument[n++] = "--json";
+        argument[n++] = options->json;
+    }
+    int text = lend_text(options->text);
+    if (text < 0)
+        return -1;
+    child->input = text;
+    int failed = gw_launch_start(child, argument);
+    close(text);
+    return failed;
+}
+
+/* Members start when it is known where they join. */
+static void on_line(struct gw_launched *coordinator, const char *line)
+{
+    struct gw_launcher *launcher = coordinator->launcher;
+    const char *address = gw_parent_word(line, "at");
+    const char *step = gw_parent_word(line, "step");
+    if (step)
+        launcher->step = strtoull(step, NULL, 10);
+    if (step && launcher->stopped && !launcher->hurried && !launcher->over)
+        launcher->ticks_left = GW_LAUNCH_STOP_TICKS; /* it ends the job */
+    if (!address || launcher->address[0] || launcher->over)
+        return;
+    snprintf(launcher->address, sizeof launcher->address, "%s", address);
+    for (unsigned i = 1; i < launcher->children && !launcher->now; i++)
+        if (launcher->child[i].ops->start(&launcher->child[i]) != 0)
+            gw_launch_leave_now(launcher, GW_EXIT_FAILED);
+}
+
+static void coordinator_ended(struct gw_launched *child, int status)
+{
+    struct gw_launcher *launcher = child->launcher;
+    char how[GW_CHILD_HOW_BYTES];
+    gw_launch_limit(launcher, GW_LAUNCH_LEAVE_TICKS);
+    for (unsigned i = 1; i < launcher->children; i++)
+        gw_launch_tell(&launcher->child[i], "over");
+    if (launcher->over)
+        return;
+    launcher->over = 1;
+    launcher->code = GW_EXIT_FAILED;
+    if (WIFEXITED(status) && WEXITSTATUS(status) <= GW_EXIT_INTERRUPTED)
+        launcher->code = (enum gw_exit)WEXITSTATUS(status); /* with a line */
+    else
+        gw_launch_say("the coordinator (pid %d) died at step %" PRIu64 ": %s",
+                      child->pid, launcher->step,
+                      gw_child_how(status, launcher->kills, how));
+}
+
+const struct gw_launch_ops gw_launch_coordinator_ops = {
+    .start = start_coordinator,
+    .line = on_line,
+    .ended = coordinator_ended,
+};

@@ -1,0 +1,107 @@
+/*
+ * The launcher and its processes, for its files:
+ *
+ *   launch.c              the loop: signals, time limits, ends of processes
+ *   launch_child.c        a process with a link to the launcher
+ *   launch_coordinator.c  the coordinator, by which the others begin and end
+ *   launch_member.c       servers and workers
+ */
+#ifndef GW_CLI_LAUNCH_STATE_H
+#define GW_CLI_LAUNCH_STATE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "cli/launch.h"
+#include "cli/parent.h"
+#include "cli/signals.h"
+#include "proto/secret.h"
+#include "transport/link/transport.h"
+
+#define GW_LAUNCH_TICK_MS 100
+
+/* Time limits for all processes to end by themselves: after a signal, counted
+   from the last line of the coordinator; after a second signal, for the
+   coordinator to tidy up; after the coordinator's end; after "now". */
+#define GW_LAUNCH_STOP_TICKS  95
+#define GW_LAUNCH_HURRY_TICKS 35
+#define GW_LAUNCH_LEAVE_TICKS 25
+#define GW_LAUNCH_NOW_TICKS   5
+
+struct gw_launcher;
+struct gw_launched;
+
+/* A kind of process. */
+struct gw_launch_ops {
+    /* 0, or -1 after an error line. */
+    int (*start)(struct gw_launched *child);
+    /* A line on its link. */
+    void (*line)(struct gw_launched *child, const char *line);
+    /* It has ended: waitpid's status. */
+    void (*ended)(struct gw_launched *child, int status);
+};
+
+struct gw_launched {
+    struct gw_launcher *launcher;
+    const struct gw_launch_ops *ops;
+    const char *role;
+    unsigned index;
+    int input; /* its standard input; -1: /dev/null */
+    pid_t pid;
+    uv_pipe_t pipe;
+    struct gw_parent_lines lines;
+    int alive;
+    int killed; /* by us */
+};
+
+struct gw_launcher {
+    const struct gw_launch_options *options;
+    uv_loop_t uv;
+    struct gw_signals signals;
+    uv_signal_t ended; /* SIGCHLD */
+    uv_timer_t timer;
+    struct gw_launched *child; /* the coordinator, servers, workers */
+    unsigned children, alive;
+    char address[GW_ADDRESS_MAX]; /* the coordinator's, "" before it is known */
+    uint64_t step;                /* the job's, as last reported */
+    struct gw_secret secret;      /* the job's, known to all children */
+    char bytes[512];
+    uint64_t kills;                        /* gw_child_kills at the begin */
+    unsigned ticks_since_stop, ticks_left; /* 0: no limit */
+    int stopped, hurried, now, over;
+    enum gw_exit code;
+};
+
+static inline struct gw_launched *
+gw_launch_coordinator(struct gw_launcher *launcher)
+{
+    return &launcher->child[0];
+}
+
+/* ---- launch_child.c ---- */
+
+/* A time limit for all processes; the shortest one holds. */
+void gw_launch_limit(struct gw_launcher *launcher, unsigned ticks);
+
+/* All processes leave at once. */
+void gw_launch_leave_now(struct gw_launcher *launcher, enum gw_exit code);
+
+/* A line on standard error. */
+void gw_launch_say(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+/* A line on the child's link; nothing if the child has ended. */
+void gw_launch_tell(struct gw_launched *child, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Starts this program with these arguments, GW_PARENT_FD as its end of the link
+   and the job's secret at GW_SECRET_FD. 0, or -1 after an error line. */
+int gw_launch_start(struct gw_launched *child, const char *const *arguments);
+
+/* ---- launch_coordinator.c, launch_member.c ---- */
+
+extern const struct gw_launch_ops gw_launch_coordinator_ops;
+extern const struct gw_launch_ops gw_launch_member_ops;
+
+#endif
