@@ -26,7 +26,8 @@ enum gw_exit {
    begins with gw_options_read. */
 struct gw_command {
     const char *name;
-    const char *help;  /* one line */
+    const char *help;  /* one line; NULL: not listed, for processes that
+                          gradweir itself starts */
     const char *usage; /* forms, one a line; [OPTIONS] stands for the table's */
     const char *about; /* the lines of --help below the usage */
     const struct gw_option *words;   /* the words that it knows, or NULL */
@@ -35,6 +36,8 @@ struct gw_command {
 };
 
 extern const struct gw_command gw_command_train;
+extern const struct gw_command gw_command_run;
+extern const struct gw_command gw_command_program;
 extern const struct gw_command gw_command_coordinator;
 extern const struct gw_command gw_command_server;
 extern const struct gw_command gw_command_worker;

@@ -253,7 +253,8 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
         status = choose_address(command, address, error);
     if (status != GW_OK)
         return status;
-    if (command->process.parent_fd >= 0) /* all workers are on this host */
+    /* all workers are on this host, and compute as the job says */
+    if (command->process.parent_fd >= 0 && !gw_config_is_external(config))
         gw_show_device(config, device);
     gw_show_job(&command->show, command->order.job.file, config, &routes, why,
                 device);

@@ -34,10 +34,12 @@ void gw_launch_tell(struct gw_launched *child, const char *format, ...)
     va_start(args, format);
     int n = vsnprintf(line, sizeof line - 1, format, args);
     va_end(args);
-    if (n < 0 || n >= (int)sizeof line - 1)
+    if (n < 0)
         return;
-    line[n++] = '\n';
-    uv_buf_t buffer = uv_buf_init(line, (unsigned)n);
+    unsigned bytes =
+        (size_t)n < sizeof line - 1 ? (unsigned)n : sizeof line - 2;
+    line[bytes++] = '\n';
+    uv_buf_t buffer = uv_buf_init(line, bytes);
     uv_try_write((uv_stream_t *)&child->pipe, &buffer, 1);
 }
 
@@ -84,6 +86,17 @@ static void on_pipe(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
         gw_parent_take(&child->lines, buffer->base, (size_t)n, on_line, child);
 }
 
+void gw_launch_hear_last(struct gw_launched *child)
+{
+    char bytes[GW_PARENT_LINE_MAX];
+    uv_os_fd_t fd;
+    ssize_t n;
+    if (uv_fileno((const uv_handle_t *)&child->pipe, &fd) != 0)
+        return;
+    while ((n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
+        gw_parent_take(&child->lines, bytes, (size_t)n, on_line, child);
+}
+
 /* Opens our end of a child's link as a handle. */
 static enum gw_status
 take_pipe(struct gw_launched *child, int end, struct gw_error *error)
@@ -107,7 +120,7 @@ take_pipe(struct gw_launched *child, int end, struct gw_error *error)
 /* Starts this program in another role, with its end of a link and a file with
    the secret. */
 static enum gw_status start_on(struct gw_launched *child,
-                               const char *const *arguments,
+                               const struct gw_launch_process *process,
                                int end,
                                struct gw_error *error)
 {
@@ -119,8 +132,10 @@ static enum gw_status start_on(struct gw_launched *child,
     const struct gw_child made = {.name = name};
     const struct gw_child_program program = {
         .file = GW_CHILD_SELF,
-        .arguments = arguments,
-        .fd = {child->input, STDOUT_FILENO, STDERR_FILENO, end, secret},
+        .arguments = process->arguments,
+        .environment = process->environment,
+        .own_group = process->own_group,
+        .fd = {child->input, process->output, STDERR_FILENO, end, secret},
         .of_job = 1,
     };
     enum gw_status status = gw_child_start(&made, &program, &child->pid, error);
@@ -128,7 +143,8 @@ static enum gw_status start_on(struct gw_launched *child,
     return status;
 }
 
-int gw_launch_start(struct gw_launched *child, const char *const *arguments)
+int gw_launch_start(struct gw_launched *child,
+                    const struct gw_launch_process *process)
 {
     struct gw_launcher *launcher = child->launcher;
     struct gw_error error;
@@ -141,7 +157,7 @@ int gw_launch_start(struct gw_launched *child, const char *const *arguments)
     }
     enum gw_status status = take_pipe(child, ends[0], &error);
     if (status == GW_OK)
-        status = start_on(child, arguments, ends[1], &error);
+        status = start_on(child, process, ends[1], &error);
     close(ends[1]);
     if (status != GW_OK) {
         gw_launch_say("%s", error.text);

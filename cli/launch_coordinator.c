@@ -54,7 +54,9 @@ static int start_coordinator(struct gw_launched *child)
     if (text < 0)
         return -1;
     child->input = text;
-    int failed = gw_launch_start(child, argument);
+    const struct gw_launch_process process = {.arguments = argument,
+                                              .output = STDOUT_FILENO};
+    int failed = gw_launch_start(child, &process);
     close(text);
     return failed;
 }
@@ -77,15 +79,25 @@ static void on_line(struct gw_launched *coordinator, const char *line)
             gw_launch_leave_now(launcher, GW_EXIT_FAILED);
 }
 
+/* Programs notice the end by themselves. */
+static void limit_others(struct gw_launcher *launcher)
+{
+    gw_launch_limit(launcher, GW_LAUNCH_LEAVE_TICKS);
+    if (launcher->options->program && launcher->code != GW_EXIT_DONE)
+        launcher->grace_left = launcher->step > 0 ? GW_LAUNCH_GRACE_TICKS
+                                                  : GW_LAUNCH_NO_STEP_TICKS;
+}
+
 static void coordinator_ended(struct gw_launched *child, int status)
 {
     struct gw_launcher *launcher = child->launcher;
     char how[GW_CHILD_HOW_BYTES];
-    gw_launch_limit(launcher, GW_LAUNCH_LEAVE_TICKS);
     for (unsigned i = 1; i < launcher->children; i++)
         gw_launch_tell(&launcher->child[i], "over");
-    if (launcher->over)
+    if (launcher->over) {
+        limit_others(launcher);
         return;
+    }
     launcher->over = 1;
     launcher->code = GW_EXIT_FAILED;
     if (WIFEXITED(status) && WEXITSTATUS(status) <= GW_EXIT_INTERRUPTED)
@@ -94,10 +106,13 @@ static void coordinator_ended(struct gw_launched *child, int status)
         gw_launch_say("the coordinator (pid %d) died at step %" PRIu64 ": %s",
                       child->pid, launcher->step,
                       gw_child_how(status, launcher->kills, how));
+    limit_others(launcher);
 }
 
 const struct gw_launch_ops gw_launch_coordinator_ops = {
     .start = start_coordinator,
     .line = on_line,
     .ended = coordinator_ended,
+    .kill = gw_launch_kill_process,
+    .may_stay = gw_launch_may_not_stay,
 };

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "cli/child.h"
 
@@ -43,7 +44,9 @@ static int start_member(struct gw_launched *child)
         argument[n++] = index;
     }
     give_own(child->launcher->options->config, set, argument + n);
-    return gw_launch_start(child, argument);
+    const struct gw_launch_process process = {.arguments = argument,
+                                              .output = STDOUT_FILENO};
+    return gw_launch_start(child, &process);
 }
 
 static void no_line(struct gw_launched *child, const char *line)
@@ -82,8 +85,21 @@ static void member_ended(struct gw_launched *child, int status)
     }
 }
 
+void gw_launch_kill_process(const struct gw_launched *child)
+{
+    kill(child->pid, SIGKILL);
+}
+
+int gw_launch_may_not_stay(const struct gw_launched *child)
+{
+    (void)child;
+    return 0;
+}
+
 const struct gw_launch_ops gw_launch_member_ops = {
     .start = start_member,
     .line = no_line,
     .ended = member_ended,
+    .kill = gw_launch_kill_process,
+    .may_stay = gw_launch_may_not_stay,
 };

@@ -5,6 +5,7 @@
  *   launch_child.c        a process with a link to the launcher
  *   launch_coordinator.c  the coordinator, by which the others begin and end
  *   launch_member.c       servers and workers
+ *   launch_program.c      programs of the user's as workers
  */
 #ifndef GW_CLI_LAUNCH_STATE_H
 #define GW_CLI_LAUNCH_STATE_H
@@ -13,7 +14,10 @@
 #include <sys/types.h>
 #include <uv.h>
 
+#include "cli/child.h"
+#include "cli/typed.h"
 #include "cli/launch.h"
+#include "cli/lines.h"
 #include "cli/parent.h"
 #include "cli/signals.h"
 #include "proto/secret.h"
@@ -29,6 +33,14 @@
 #define GW_LAUNCH_LEAVE_TICKS 25
 #define GW_LAUNCH_NOW_TICKS   5
 
+/* For programs, after a job that did not come to its end: they may have weights
+   to save, but not before the first step. */
+#define GW_LAUNCH_GRACE_TICKS   100
+#define GW_LAUNCH_NO_STEP_TICKS 10
+
+/* How a program ended, and its last line. */
+#define GW_LAUNCH_HOW_BYTES (GW_CHILD_HOW_BYTES + GW_LINES_LAST + 2)
+
 struct gw_launcher;
 struct gw_launched;
 
@@ -40,6 +52,10 @@ struct gw_launch_ops {
     void (*line)(struct gw_launched *child, const char *line);
     /* It has ended: waitpid's status. */
     void (*ended)(struct gw_launched *child, int status);
+    /* Kills it, and all that has come of it. */
+    void (*kill)(const struct gw_launched *child);
+    /* Non-zero if it may go on after the job's end. */
+    int (*may_stay)(const struct gw_launched *child);
 };
 
 struct gw_launched {
@@ -53,13 +69,18 @@ struct gw_launched {
     struct gw_parent_lines lines;
     int alive;
     int killed; /* by us */
+    /* of a program: waitpid's status, and the last line on its standard error
+     */
+    int has_status, status;
+    char last[GW_LINES_LAST];
 };
 
 struct gw_launcher {
     const struct gw_launch_options *options;
     uv_loop_t uv;
     struct gw_signals signals;
-    uv_signal_t ended; /* SIGCHLD */
+    uv_signal_t ended;        /* SIGCHLD */
+    uv_signal_t pause, go_on; /* SIGTSTP, SIGCONT, where there are programs */
     uv_timer_t timer;
     struct gw_launched *child; /* the coordinator, servers, workers */
     unsigned children, alive;
@@ -69,8 +90,13 @@ struct gw_launcher {
     char bytes[512];
     uint64_t kills;                        /* gw_child_kills at the begin */
     unsigned ticks_since_stop, ticks_left; /* 0: no limit */
+    unsigned grace_left; /* of programs, once the job is over */
     int stopped, hurried, now, over;
     enum gw_exit code;
+    struct gw_typed typed; /* of the terminal's lines to a single program */
+    int failed; /* exit code of the first program that failed, 0: none */
+    unsigned failed_index;
+    char failed_how[GW_LAUNCH_HOW_BYTES];
 };
 
 static inline struct gw_launched *
@@ -95,13 +121,36 @@ void gw_launch_say(const char *format, ...)
 void gw_launch_tell(struct gw_launched *child, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Starts this program with these arguments, GW_PARENT_FD as its end of the link
-   and the job's secret at GW_SECRET_FD. 0, or -1 after an error line. */
-int gw_launch_start(struct gw_launched *child, const char *const *arguments);
+/* This program in another role, and with more than `arguments` where it runs a
+   program of the user's. */
+struct gw_launch_process {
+    const char *const *arguments;
+    const char *const *environment; /* as of struct gw_child_program */
+    int own_group;
+    int output; /* its standard output */
+};
 
-/* ---- launch_coordinator.c, launch_member.c ---- */
+/* Starts it with GW_PARENT_FD as its end of the link and the job's secret at
+   GW_SECRET_FD. 0, or -1 after an error line. */
+int gw_launch_start(struct gw_launched *child,
+                    const struct gw_launch_process *process);
+
+/* Takes the lines that came before the child's end. */
+void gw_launch_hear_last(struct gw_launched *child);
+
+/* ---- the kinds ---- */
 
 extern const struct gw_launch_ops gw_launch_coordinator_ops;
 extern const struct gw_launch_ops gw_launch_member_ops;
+extern const struct gw_launch_ops gw_launch_program_ops;
+
+/* Sends a signal to all programs and their processes. */
+void gw_launch_signal_programs(struct gw_launcher *launcher, int number);
+
+/* Kills one process; for tables. */
+void gw_launch_kill_process(const struct gw_launched *child);
+
+/* 0; for tables. */
+int gw_launch_may_not_stay(const struct gw_launched *child);
 
 #endif

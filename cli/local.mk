@@ -17,6 +17,8 @@ gradweir_SOURCES = \
 	%D%/cmd_ctl.c \
 	%D%/cmd_eval.c \
 	%D%/cmd_export.c \
+	%D%/cmd_program.c \
+	%D%/cmd_run.c \
 	%D%/cmd_server.c \
 	%D%/cmd_status.c \
 	%D%/cmd_train.c \
@@ -36,7 +38,10 @@ gradweir_SOURCES = \
 	%D%/launch_child.c \
 	%D%/launch_coordinator.c \
 	%D%/launch_member.c \
+	%D%/launch_program.c \
 	%D%/launch_state.h \
+	%D%/lines.c \
+	%D%/lines.h \
 	%D%/local.c \
 	%D%/local.h \
 	%D%/log_file.c \
@@ -73,6 +78,8 @@ gradweir_SOURCES = \
 	%D%/start.h \
 	%D%/steady.c \
 	%D%/steady.h \
+	%D%/typed.c \
+	%D%/typed.h \
 	%D%/version.c \
 	%D%/watch.c \
 	%D%/watch.h

@@ -24,8 +24,11 @@ enum gw_status gw_log_file_open(const struct gw_log_file *file,
     struct gw_disk all = {.ops = &gw_disk_posix_ops, .access = file->access};
     struct gw_disk dir;
     char name[256];
-    snprintf(name, sizeof name, "%s-%s-%u.log", file->role, file->host,
-             file->pid);
+    if (file->name)
+        snprintf(name, sizeof name, "%s", file->name);
+    else
+        snprintf(name, sizeof name, "%s-%s-%u.log", file->role, file->host,
+                 file->pid);
     enum gw_status status = all.ops->make_dir(&all, file->dir, error);
     if (status == GW_OK)
         status = all.ops->enter(&all, file->dir, &dir, error);

@@ -1,6 +1,6 @@
 /*
- * The log of one process in log.dir: ROLE-HOST-PID.log. Never writes through a
- * symbolic link.
+ * The log of one process in log.dir: ROLE-HOST-PID.log, or another name. Never
+ * writes through a symbolic link.
  */
 #ifndef GW_CLI_LOG_FILE_H
 #define GW_CLI_LOG_FILE_H
@@ -16,6 +16,7 @@ struct gw_log_file {
     enum gw_access access;
     const char *role, *host;
     uint32_t pid;
+    const char *name; /* instead of role, host and pid; or NULL */
 };
 
 /*

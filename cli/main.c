@@ -18,11 +18,12 @@
 
 /* In the order of `gradweir --help`. */
 static const struct gw_command *const commands[] = {
-    &gw_command_train,  &gw_command_coordinator, &gw_command_server,
-    &gw_command_worker, &gw_command_status,      &gw_command_ctl,
-    &gw_command_eval,   &gw_command_export,      &gw_command_import,
-    &gw_command_bench,  &gw_command_study,       &gw_command_plan,
-    &gw_command_doctor, &gw_command_config,
+    &gw_command_train,   &gw_command_run,    &gw_command_coordinator,
+    &gw_command_server,  &gw_command_worker, &gw_command_status,
+    &gw_command_ctl,     &gw_command_eval,   &gw_command_export,
+    &gw_command_import,  &gw_command_bench,  &gw_command_study,
+    &gw_command_plan,    &gw_command_doctor, &gw_command_config,
+    &gw_command_program,
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -34,7 +35,8 @@ static void print_help(FILE *to)
                 "       gradweir --help | --version\n\n"
                 "Commands:\n");
     for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(to, "  %-12s %s\n", commands[i]->name, commands[i]->help);
+        if (commands[i]->help)
+            fprintf(to, "  %-12s %s\n", commands[i]->name, commands[i]->help);
     fprintf(to, "\nArguments: gradweir help COMMAND, or man gradweir.\n");
 }
 
@@ -51,7 +53,8 @@ static enum gw_exit unknown(const char *name)
     struct gw_nearest nearest = {0};
     char said[GW_NEAREST_BYTES];
     for (size_t i = 0; i < COMMANDS; i++)
-        gw_nearest_try(&nearest, name, commands[i]->name);
+        if (commands[i]->help)
+            gw_nearest_try(&nearest, name, commands[i]->name);
     gw_nearest_try(&nearest, name, "help");
     return gw_cli_usage("no such command \"%s\"%s (gradweir --help lists all)",
                         name, gw_nearest_say(&nearest, said));

@@ -10,8 +10,14 @@ enum gw_status gw_order_load(const struct gw_order *order,
                              struct gw_error *error)
 {
     enum gw_status status = gw_cli_job_load(&order->job, config, error);
-    if (status == GW_OK)
-        status = gw_config_check(config, error);
+    return status == GW_OK ? gw_order_check(order, config, error) : status;
+}
+
+enum gw_status gw_order_check(const struct gw_order *order,
+                              const struct gw_config *config,
+                              struct gw_error *error)
+{
+    enum gw_status status = gw_config_check(config, error);
     if (status == GW_OK && order->resume && !config->checkpoint.dir[0])
         status = gw_fail(error, GW_EUSAGE,
                          "--resume: checkpoint.dir is empty, so there is "

@@ -33,6 +33,11 @@ enum gw_status gw_order_load(const struct gw_order *order,
                              struct gw_config *config,
                              struct gw_error *error);
 
+/* The second half of that, for a job that is loaded. */
+enum gw_status gw_order_check(const struct gw_order *order,
+                              const struct gw_config *config,
+                              struct gw_error *error);
+
 /* The origin of the key at the beginning of `line`: "--set" or the job file's
    name, for error lines. */
 const char *gw_order_origin(const struct gw_order *order, const char *line);

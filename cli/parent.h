@@ -11,6 +11,9 @@
  *                            ended RANK CODE HOW   a worker's program has
  *                                              ended, with this exit code
  *                            left              a process ended after a signal
+ *   program's > launcher     ended STATUS LINE its waitpid status, and the last
+ *   (cmd_program.c)                            line on its standard error
+ *                            refused WHY       the program does not start
  *   launcher > everyone      now               exit at once
  *                            over              there is no coordinator to join
  */

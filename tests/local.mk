@@ -41,6 +41,7 @@ dist_check_SCRIPTS += \
 	%D%/run/quickstart.sh \
 	%D%/run/rank.sh \
 	%D%/run/resume.sh \
+	%D%/run/run.sh \
 	%D%/run/second.sh \
 	%D%/run/split.sh \
 	%D%/run/start.sh \
@@ -148,6 +149,7 @@ check_PROGRAMS += \
 	%D%/unit/test_interfaces \
 	%D%/unit/test_islands \
 	%D%/unit/test_kernel_bits \
+	%D%/unit/test_lines \
 	%D%/unit/test_log \
 	%D%/unit/test_login \
 	%D%/unit/test_manifest \
@@ -467,6 +469,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/unit/test_control_refused.c $(GW_CONTROL)
 %C%_unit_test_child_SOURCES = %D%/unit/test_child.c \
 	cli/child.c cli/child.h cli/signals.c cli/signals.h
+%C%_unit_test_lines_SOURCES = %D%/unit/test_lines.c \
+	cli/lines.c cli/lines.h
 %C%_unit_test_tcp_frames_SOURCES = %D%/unit/test_tcp_frames.c $(GW_TCP_SITE)
 %C%_unit_test_tcp_hostile_SOURCES = %D%/unit/test_tcp_hostile.c $(GW_TCP_SITE)
 %C%_unit_test_watch_SOURCES = %D%/unit/test_watch.c \

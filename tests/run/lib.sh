@@ -4,6 +4,7 @@ scratch=$(mktemp -d) || exit 1
 trap 'end_all; rm -rf "$scratch"' EXIT
 trap 'echo "# a signal, perhaps for want of time"; exit 1' HUP INT TERM
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE MASTER_ADDR MASTER_PORT RANK WORLD_SIZE
+unset GRADWEIR_COORDINATOR GRADWEIR_SECRET_FD
 unset SLURM_PROCID SLURM_STEP_NUM_TASKS
 # A limit for all of it: what hangs is a failure, and is left to nobody.
 (timeout "${GW_TEST_SECONDS:-300}" tail --pid=$$ -f /dev/null || kill -TERM $$) \

@@ -1,6 +1,7 @@
 /* A trainer of its own over worker/trainer/rank.h: a linear classifier in plain
-   loops, for pictures of one white pixel. Usage: linear HOST:PORT
-   [twice]; then it says twice of a key that it is ready. */
+   loops, for pictures of one white pixel. Usage: linear [HOST:PORT [twice]];
+   then it says twice of a key that it is ready. Without arguments a launcher
+   gives the rest by the environment. */
 #include "config.h"
 
 #include <math.h>
@@ -85,10 +86,13 @@ int main(int argc, char **argv)
     static struct gw_joining joining;
     struct gw_rank *rank;
     struct gw_error error = {.text = ""};
-    const struct gw_join_options options = {
-        .coordinator = argc > 1 ? argv[1] : "", .rank = GW_RANK_NONE};
+    struct gw_join_options options = {.coordinator = argc > 1 ? argv[1] : "",
+                                      .rank = GW_RANK_NONE};
     twice = argc > 2;
-    enum gw_status status = gw_join_rank(&options, &joining, &rank, &error);
+    enum gw_status status =
+        argc > 1 ? GW_OK : gw_join_environment(&options, &error);
+    rank = NULL;
+    status = status ? status : gw_join_rank(&options, &joining, &rank, &error);
     status = status ? status : train(rank);
     gw_rank_close(rank);
     gw_joining_close(&joining);

@@ -152,4 +152,41 @@ await 10 nobody_left &&
   [ "$(find "$scratch/ck" -name manifest.json | wc -l)" -gt 1 ]
 ok 'a terminal that is closed: a checkpoint, and nobody is left'
 
+# --- programs as workers ---
+linear=$(cd "${GW_BUILDDIR:-.}" && pwd)/tests/run/linear
+type_run() {
+  type_line "GW_TEST_MARK=$scratch '$program' run $long --set log.every=1 $*; echo code=\$?"
+}
+cat >"$scratch/ask" <<'PROGRAM'
+trap 'echo "got a signal"' INT TERM HUP
+printf 'your na''me? '
+read name
+echo "hello $name"
+"$1"
+echo 'ended by itself'
+PROGRAM
+open_terminal && type_run --set train.steps=300 --workers 1 -- sh "$scratch/ask" "$linear" &&
+  await 10 shows 'your name? ' && type_line somebody && ends 20 0 &&
+  shows 'hello somebody' && shows 'ended by itself'
+ok 'one program may ask, and is answered'
+close_terminal
+open_terminal && type_run --set train.steps=4000000 --workers 2 -- sh "$scratch/ask" "$linear" &&
+  await 10 shows 'step [1-9][0-9]*/4000000' && press '\003' && ends 10 3 &&
+  [ "$(grep -ac 'ended by itself' "$tty")" -eq 2 ] && ! shows 'got a signal' &&
+  [ "$(grep -ac 'gradweir: ' "$tty")" -eq 2 ] && shows 'gradweir: stopped at step [0-9]*'
+ok 'Ctrl-C is no signal to programs, and the job ends in order'
+close_terminal
+# but for those above programs, which wait
+have_stopped() {
+  for pid in $(left); do
+    tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q 'gradweir program' ||
+      grep -q '^State:.T' "/proc/$pid/status" 2>/dev/null || return 1
+  done
+}
+open_terminal && type_run --set train.steps=50000 --workers 1 -- "$linear" &&
+  await 10 shows 'step [1-9][0-9]*/50000' && press '\032' &&
+  await 5 have_stopped && sleep "$pause" && have_stopped &&
+  type_line 'fg; echo code=$?' && ends 60 0 && ! shows 'gradweir: '
+ok "Ctrl-Z, fg after $pause s: so do programs"
+
 echo "1..$tests"
