@@ -31,6 +31,7 @@ dist_check_SCRIPTS += \
 	%D%/run/gpu.sh \
 	%D%/run/junk.sh \
 	%D%/run/kill.sh \
+	%D%/run/loaded.sh \
 	%D%/run/memory.sh \
 	%D%/run/network.sh \
 	%D%/run/node.sh \
@@ -220,6 +221,9 @@ LDADD += $(CMOCKA_LIBS)
 
 # those that need a real RDMA device: tests/rdma/check.sh runs them
 if HAVE_RDMA
+check_PROGRAMS += %D%/unit/test_rdma_library
+# the library's loader finds this program's own functions
+%C%_unit_test_rdma_library_LDFLAGS = -rdynamic
 GW_RDMA_TESTS = %D%/rdma/test_hostile_rdma %D%/rdma/test_rdma \
 	%D%/rdma/test_stranger_rdma
 EXTRA_PROGRAMS += $(GW_RDMA_TESTS)
@@ -229,7 +233,11 @@ GW_ATTACK = %D%/rdma/attack.c %D%/rdma/attack.h \
 %C%_rdma_test_hostile_rdma_SOURCES = %D%/rdma/test_hostile_rdma.c $(GW_ATTACK)
 %C%_rdma_test_stranger_rdma_SOURCES = \
 	%D%/rdma/test_stranger_rdma.c $(GW_ATTACK)
+%C%_rdma_test_hostile_rdma_LDADD = $(LDADD) $(RDMA_LIBS)
+%C%_rdma_test_stranger_rdma_LDADD = $(LDADD) $(RDMA_LIBS)
 %C%_rdma_test_rdma_SOURCES = %D%/rdma/test_rdma.c $(GW_COUPLE)
+# the transport finds this program's own ibv_destroy_qp
+%C%_rdma_test_rdma_LDFLAGS = -rdynamic
 # what makes soft-RoCE take emulated GPUs' memory
 EXTRA_PROGRAMS += %D%/rdma/dma_buf.so
 check_DATA += %D%/rdma/dma_buf.so

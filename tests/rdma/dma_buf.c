@@ -16,12 +16,13 @@
 
 /* The mapping is left to the end of the process: what a device reads must not
    go before it. */
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd,
-                                 uint64_t offset,
-                                 size_t length,
-                                 uint64_t iova,
-                                 int fd,
-                                 int access)
+__attribute__((visibility("default"))) struct ibv_mr *
+ibv_reg_dmabuf_mr(struct ibv_pd *pd,
+                  uint64_t offset,
+                  size_t length,
+                  uint64_t iova,
+                  int fd,
+                  int access)
 {
     const char *how = getenv("GW_FAKE_DMA_BUF");
     if (fd < 0) {

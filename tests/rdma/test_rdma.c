@@ -159,15 +159,17 @@ static atomic_int keeps, kept;
 
 /* In the place of the library's: a device that keeps a queue pair, as soft-RoCE
    does with one whose packets are stuck, for some seconds at most. */
-int ibv_destroy_qp(struct ibv_qp *qp)
+__attribute__((visibility("default"))) int ibv_destroy_qp(struct ibv_qp *qp)
 {
     int (*destroy)(struct ibv_qp * qp);
-    void *next = dlsym(RTLD_NEXT, "ibv_destroy_qp");
+    void *library = dlopen("libibverbs.so.1", RTLD_NOW);
+    void *next = dlsym(library, "ibv_destroy_qp");
     memcpy(&destroy, &next, sizeof destroy);
     for (int i = 0; i < 500 && atomic_load(&keeps); i++) {
         atomic_store(&kept, 1);
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
+    dlclose(library); /* the transport has it as well */
     return destroy(qp);
 }
 

@@ -14,6 +14,8 @@ libtransport_a_SOURCES += \
 	%D%/rdma_end.c \
 	%D%/rdma_fail.c \
 	%D%/rdma_host.c \
+	%D%/rdma_library.c \
+	%D%/rdma_library.h \
 	%D%/rdma_link.c \
 	%D%/rdma_login.c \
 	%D%/rdma_memory.c \

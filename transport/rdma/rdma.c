@@ -19,12 +19,16 @@ static enum gw_status open_rdma(struct gw_loop *loop,
                                 struct gw_transport **transport_p,
                                 struct gw_error *error)
 {
+    char why[256];
     struct gw_rdma *rdma = calloc(1, sizeof *rdma);
     if (!rdma)
         return gw_fail(error, GW_ENOMEM, "no memory for the rdma transport");
     enum gw_status status =
         gw_own_places_find(config ? config->interface : NULL,
                            config ? config->key : NULL, &rdma->own, error);
+    if (status == GW_OK &&
+        gw_rdma_library_load(&rdma->lib, why, sizeof why) != GW_OK)
+        status = gw_fail(error, GW_EUNSUPPORTED, "%s", why);
     rdma->busy = config && config->busy;
     rdma->base.ops = &gw_rdma_transport;
     rdma->base.loop = loop;
@@ -87,12 +91,13 @@ static void deregister_memory(struct gw_transport *transport, void *base)
 /* Frees the link's state on its device: nothing can write through it then. */
 static void free_device_side(struct gw_rdma_link *link)
 {
+    const struct gw_rdma_library *lib = &link->rdma->lib;
     gw_rdma_end(link);
     gw_rdma_unregister(link);
     if (link->ring_mr)
-        ibv_dereg_mr(link->ring_mr);
+        lib->dereg_mr(link->ring_mr);
     if (link->mr)
-        ibv_dereg_mr(link->mr);
+        lib->dereg_mr(link->mr);
     link->mr = link->ring_mr = NULL;
     gw_rdma_domain_put(link);
     free(link->memory);
@@ -161,7 +166,7 @@ static void close_listener(struct gw_listener *base)
     struct gw_rdma_listener *listener = gw_rdma_listener_of(base);
     gw_listener_leave(base);
     if (listener->id)
-        rdma_destroy_id(listener->id);
+        gw_rdma_of(base->transport)->lib.destroy_id(listener->id);
     free(listener);
 }
 
@@ -194,23 +199,23 @@ static enum gw_status bind_port(struct gw_rdma_listener *listener,
         return status;
     struct gw_rdma *rdma = gw_rdma_of(listener->base.transport);
     struct sockaddr *at = (struct sockaddr *)&found->place[0].at;
-    int failed =
-        rdma_create_id(rdma->channel, &listener->id, listener, RDMA_PS_TCP);
+    int failed = rdma->lib.create_id(rdma->channel, &listener->id, listener,
+                                     RDMA_PS_TCP);
     if (!failed)
-        failed = rdma_bind_addr(listener->id, at);
+        failed = rdma->lib.bind_addr(listener->id, at);
     /* an id without a device is bound to loopback, where no peer can come */
     if (!failed && !listener->id->verbs && !gw_address_is_any(at)) {
         errno = ENODEV;
         failed = -1;
     }
     if (!failed)
-        failed = rdma_listen(listener->id, GW_LISTEN_BACKLOG);
+        failed = rdma->lib.listen(listener->id, GW_LISTEN_BACKLOG);
     int number = errno;
     free(found);
     if (!failed)
         return GW_OK;
     if (listener->id)
-        rdma_destroy_id(listener->id);
+        rdma->lib.destroy_id(listener->id);
     listener->id = NULL;
     return cannot_listen(address, number, error);
 }

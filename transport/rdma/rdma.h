@@ -14,6 +14,7 @@
  *   rdma_fail.c      failures in words
  *   rdma_flight.c    bytes of payloads that a device has at once
  *   rdma_host.c      devices, addresses and ports of this host
+ *   rdma_library.c   libibverbs and librdmacm, loaded
  *   rdma_link.c      the set of links
  *   rdma_login.c     from an address to a link that is up
  *   rdma_memory.c    registering memory, by its kind
@@ -51,8 +52,6 @@
 #ifndef GW_TRANSPORT_RDMA_H
 #define GW_TRANSPORT_RDMA_H
 
-#include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -62,6 +61,7 @@
 #include "transport/link/loop_uv.h"
 #include "transport/link/transport.h"
 #include "transport/rdma/rdma_flight.h"
+#include "transport/rdma/rdma_library.h"
 
 #define GW_RDMA_VERSION 2
 
@@ -288,6 +288,7 @@ struct gw_rdma {
     unsigned device_ranges; /* number of entries that this process's code cannot
                                touch */
     struct gw_rdma_reach reach;
+    struct gw_rdma_library lib;
 };
 
 static inline struct gw_rdma *gw_rdma_of(struct gw_transport *transport)

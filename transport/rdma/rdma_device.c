@@ -32,11 +32,12 @@ void gw_rdma_device_arm(struct gw_rdma_device *device)
 static void on_completion(uv_poll_t *poll, int status, int events)
 {
     struct gw_rdma_device *device = poll->data;
+    const struct gw_rdma_library *lib = &device->rdma->lib;
     struct ibv_cq *cq;
     void *owner;
     (void)status, (void)events;
-    while (ibv_get_cq_event(device->channel, &cq, &owner) == 0) {
-        ibv_ack_cq_events(cq, 1);
+    while (lib->get_cq_event(device->channel, &cq, &owner) == 0) {
+        lib->ack_cq_events(cq, 1);
         device->armed = 0;
     }
 }
@@ -46,15 +47,16 @@ static void on_completion(uv_poll_t *poll, int status, int events)
 static void on_event(uv_poll_t *poll, int status, int events)
 {
     struct gw_rdma_device *device = poll->data;
+    const struct gw_rdma_library *lib = &device->rdma->lib;
     struct ibv_async_event event;
     int fatal = 0;
     (void)status, (void)events;
-    while (!fatal && ibv_get_async_event(device->verbs, &event) == 0) {
+    while (!fatal && lib->get_async_event(device->verbs, &event) == 0) {
         fatal = event.event_type == IBV_EVENT_DEVICE_FATAL;
         gw_log_debug(device->rdma->base.loop->log, "device %s: %s",
-                     ibv_get_device_name(device->device),
-                     ibv_event_type_str(event.event_type));
-        ibv_ack_async_event(&event);
+                     device->device->name,
+                     lib->event_type_str(event.event_type));
+        lib->ack_async_event(&event);
     }
     if (fatal)
         gw_rdma_device_lost(device->rdma, device->device, NULL,
@@ -79,6 +81,7 @@ watch(struct gw_rdma_device *device, uv_poll_t *poll, int fd, uv_poll_cb call)
    many other ids come and go. */
 static int drop_anchor(struct gw_rdma_device *device, struct rdma_cm_id *like)
 {
+    struct gw_rdma *rdma = device->rdma;
     struct sockaddr_storage at;
     struct sockaddr *own = rdma_get_local_addr(like);
     memcpy(&at, own, gw_address_bytes(own));
@@ -86,30 +89,31 @@ static int drop_anchor(struct gw_rdma_device *device, struct rdma_cm_id *like)
         ((struct sockaddr_in6 *)&at)->sin6_port = 0;
     else
         ((struct sockaddr_in *)&at)->sin_port = 0;
-    if (rdma_create_id(device->rdma->channel, &device->anchor, NULL,
-                       RDMA_PS_TCP) != 0) {
+    if (rdma->lib.create_id(rdma->channel, &device->anchor, NULL,
+                            RDMA_PS_TCP) != 0) {
         device->anchor = NULL;
         return -1;
     }
-    return rdma_bind_addr(device->anchor, (struct sockaddr *)&at);
+    return rdma->lib.bind_addr(device->anchor, (struct sockaddr *)&at);
 }
 
 static enum gw_status open_device(struct gw_rdma_device *device,
                                   struct rdma_cm_id *id,
                                   struct gw_error *error)
 {
-    const char *name = ibv_get_device_name(device->device);
+    const struct gw_rdma_library *lib = &device->rdma->lib;
+    const char *name = device->device->name;
     if (drop_anchor(device, id) != 0 || !device->anchor->verbs)
         return gw_fail(error, GW_EIO, "cannot bind to RDMA device %s: %s", name,
                        strerror(errno));
-    device->verbs = ibv_open_device(device->device);
+    device->verbs = lib->open_device(device->device);
     if (!device->verbs)
         return gw_fail(error, GW_EIO, "cannot open RDMA device %s: %s", name,
                        strerror(errno));
-    device->channel = ibv_create_comp_channel(device->verbs);
+    device->channel = lib->create_comp_channel(device->verbs);
     if (device->channel)
-        device->cq = ibv_create_cq(device->verbs, FIRST_ROOM, device,
-                                   device->channel, 0);
+        device->cq = lib->create_cq(device->verbs, FIRST_ROOM, device,
+                                    device->channel, 0);
     if (!device->cq)
         return gw_fail(error, GW_ENOMEM,
                        "cannot make a completion queue on RDMA device %s: %s",
@@ -130,14 +134,15 @@ static void on_closed(uv_handle_t *handle)
 
 static void let_go(struct gw_rdma_device *device)
 {
+    const struct gw_rdma_library *lib = &device->rdma->lib;
     if (device->anchor)
-        rdma_destroy_id(device->anchor);
+        lib->destroy_id(device->anchor);
     if (device->cq)
-        ibv_destroy_cq(device->cq);
+        lib->destroy_cq(device->cq);
     if (device->channel)
-        ibv_destroy_comp_channel(device->channel);
+        lib->destroy_comp_channel(device->channel);
     if (device->verbs)
-        ibv_close_device(device->verbs);
+        lib->close_device(device->verbs);
     device->anchor = NULL;
     device->cq = NULL;
     device->channel = NULL;
@@ -250,7 +255,7 @@ static void end_listeners(struct gw_rdma *rdma, const struct ibv_device *device)
         struct gw_rdma_listener *its = gw_rdma_listener_of(one);
         if (!is_on(its->id, device))
             continue;
-        rdma_destroy_id(its->id);
+        rdma->lib.destroy_id(its->id);
         its->id = NULL;
         gw_log_warn(rdma->base.loop->log,
                     "does not listen on %s over RDMA any more: its device was "
@@ -284,17 +289,17 @@ void gw_rdma_device_lost(struct gw_rdma *rdma,
 enum gw_status gw_rdma_device_reserve(struct gw_rdma_device *device,
                                       struct gw_error *error)
 {
+    const struct gw_rdma_library *lib = &device->rdma->lib;
     int wanted = device->cq_used + LINK_COMPLETIONS;
     if (wanted > device->cq_room) {
-        int failed = ibv_resize_cq(device->cq, 2 * wanted);
+        int failed = lib->resize_cq(device->cq, 2 * wanted);
         if (failed)
-            failed = ibv_resize_cq(device->cq, wanted);
+            failed = lib->resize_cq(device->cq, wanted);
         if (failed)
             return gw_fail(error, GW_ENOMEM,
                            "RDMA device %s has no room for the completions of "
                            "one more connection: %s",
-                           ibv_get_device_name(device->device),
-                           strerror(failed));
+                           device->device->name, strerror(failed));
         device->cq_room = device->cq->cqe;
     }
     device->cq_used = wanted;

@@ -28,7 +28,8 @@ static void run_register(struct gw_work *work)
         .offset = region->offset,
         .access = window ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0,
     };
-    region->mr = gw_rdma_register(region->domain->device->verbs,
+    const struct gw_rdma_device *device = region->domain->device;
+    region->mr = gw_rdma_register(&device->rdma->lib, device->verbs,
                                   region->domain->pd, &part);
     region->number = region->mr ? 0 : errno;
 }
@@ -36,7 +37,7 @@ static void run_register(struct gw_work *work)
 static void free_region(struct gw_rdma_region *region)
 {
     if (region->mr)
-        ibv_dereg_mr(region->mr);
+        region->domain->device->rdma->lib.dereg_mr(region->mr);
     free(region);
 }
 
@@ -196,12 +197,12 @@ enum gw_status gw_rdma_domain_get(struct gw_rdma_device *device,
     if (!domain) {
         domain = calloc(1, sizeof *domain);
         if (domain)
-            domain->pd = ibv_alloc_pd(device->verbs);
+            domain->pd = device->rdma->lib.alloc_pd(device->verbs);
         if (!domain || !domain->pd) {
             free(domain);
             return gw_fail(error, GW_ENOMEM,
                            "no protection domain on RDMA device %s",
-                           ibv_get_device_name(device->device));
+                           device->device->name);
         }
         domain->device = device;
         domain->incarnation = incarnation;
@@ -223,7 +224,7 @@ static void free_if_left(struct gw_rdma_domain *domain)
     while (*at != domain)
         at = &(*at)->next;
     *at = domain->next;
-    ibv_dealloc_pd(domain->pd);
+    device->rdma->lib.dealloc_pd(domain->pd);
     free(domain);
     gw_rdma_device_left(device);
 }

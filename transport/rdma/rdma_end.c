@@ -20,8 +20,8 @@ static void run_ends(struct gw_work *work)
 {
     const struct gw_rdma *rdma = work->owner;
     for (const struct gw_rdma_link *one = rdma->ending; one; one = one->later) {
-        rdma_destroy_id(one->id); /* tells the peer as well */
-        ibv_destroy_qp(one->qp);
+        rdma->lib.destroy_id(one->id); /* tells the peer as well */
+        rdma->lib.destroy_qp(one->qp);
     }
 }
 
@@ -56,10 +56,11 @@ static void begin_ends(struct gw_rdma *rdma)
 
 static void end_here(struct gw_rdma_link *link)
 {
+    const struct gw_rdma_library *lib = &link->rdma->lib;
     if (link->qp)
-        ibv_destroy_qp(link->qp);
+        lib->destroy_qp(link->qp);
     if (link->id)
-        rdma_destroy_id(link->id);
+        lib->destroy_id(link->id);
     link->qp = NULL;
     link->id = NULL;
 }
@@ -68,7 +69,7 @@ void gw_rdma_end(struct gw_rdma_link *link)
 {
     struct gw_rdma *rdma = link->rdma;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    if (!link->qp || ibv_modify_qp(link->qp, &attr, IBV_QP_STATE) != 0) {
+    if (!link->qp || rdma->lib.modify_qp(link->qp, &attr, IBV_QP_STATE) != 0) {
         end_here(link); /* nothing else stops it, or there is no queue pair */
         return;
     }

@@ -63,7 +63,7 @@ void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status)
         gw_rdma_fail(link, GW_EPROTO, "put outside of the windows");
     } else if (is_of_reading(status) && has_sent_device_memory(link)) {
         snprintf(why, sizeof why, "reading the memory of a GPU failed: %s",
-                 ibv_wc_status_str(status));
+                 link->rdma->lib.wc_status_str(status));
         gw_rdma_refuse_device_memory(link, why);
     } else if (status == IBV_WC_WR_FLUSH_ERR) {
         gw_rdma_fail(link, GW_ECLOSED,
@@ -71,7 +71,7 @@ void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status)
                      "peer wrote where it may not");
     } else {
         snprintf(why, sizeof why, "the queue pair failed: %s",
-                 ibv_wc_status_str(status));
+                 link->rdma->lib.wc_status_str(status));
         gw_rdma_fail(link, GW_ECLOSED, why);
     }
 }

@@ -50,56 +50,61 @@ void gw_rdma_explain_closed(char *why, size_t why_bytes)
 }
 
 /* Non-zero if a port of the device is active; else with the reason. */
-static int
-has_active_port(struct ibv_device *device, char *why, size_t why_bytes)
+static int has_active_port(const struct gw_rdma_library *lib,
+                           struct ibv_device *device,
+                           char *why,
+                           size_t why_bytes)
 {
-    struct ibv_context *verbs = ibv_open_device(device);
+    struct ibv_context *verbs = lib->open_device(device);
     struct ibv_device_attr limits;
     int active = 0;
     if (!verbs) {
         explain_closed(why, why_bytes, device->dev_name, "ib_uverbs");
         return 0;
     }
-    if (ibv_query_device(verbs, &limits) == 0)
+    if (lib->query_device(verbs, &limits) == 0)
         for (uint8_t port = 1; port <= limits.phys_port_cnt && !active;
              port++) {
             struct ibv_port_attr state;
-            active = ibv_query_port(verbs, port, &state) == 0 &&
+            active = gw_rdma_query_port(lib, verbs, port, &state) == 0 &&
                      state.state == IBV_PORT_ACTIVE;
         }
-    ibv_close_device(verbs);
+    lib->close_device(verbs);
     if (!active)
         snprintf(why, why_bytes, "RDMA device %s has no port that is active",
-                 ibv_get_device_name(device));
+                 device->name);
     return active;
 }
 
 /* Non-zero if connections can be made; opens no device. */
-static int has_connections(char *why, size_t why_bytes)
+static int
+has_connections(const struct gw_rdma_library *lib, char *why, size_t why_bytes)
 {
-    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_event_channel *channel = lib->create_event_channel();
     if (!channel) {
         gw_rdma_explain_closed(why, why_bytes);
         return 0;
     }
-    rdma_destroy_event_channel(channel);
+    lib->destroy_event_channel(channel);
     return 1;
 }
 
 enum gw_status gw_rdma_probe(char *why, size_t why_bytes)
 {
+    struct gw_rdma_library lib;
     int n = 0, active = 0;
-    struct ibv_device **devices = ibv_get_device_list(&n);
+    if (gw_rdma_library_load(&lib, why, why_bytes) != GW_OK)
+        return GW_EUNSUPPORTED;
+    struct ibv_device **devices = lib.get_device_list(&n);
     snprintf(why, why_bytes, "there is no RDMA device here");
     for (int i = 0; devices && i < n && !active; i++) {
-        active = has_active_port(devices[i], why, why_bytes) &&
-                 has_connections(why, why_bytes);
+        active = has_active_port(&lib, devices[i], why, why_bytes) &&
+                 has_connections(&lib, why, why_bytes);
         if (active)
-            snprintf(why, why_bytes, "device %s",
-                     ibv_get_device_name(devices[i]));
+            snprintf(why, why_bytes, "device %s", devices[i]->name);
     }
     if (devices)
-        ibv_free_device_list(devices);
+        lib.free_device_list(devices);
     return active ? GW_OK : GW_EUNSUPPORTED;
 }
 
@@ -107,10 +112,14 @@ enum gw_status gw_rdma_probe(char *why, size_t why_bytes)
 
 #define GIDS_MAX 1024
 
-static int has_gid(struct ibv_context *verbs, const uint8_t gid[16])
+static int has_gid(const struct gw_rdma_library *lib,
+                   struct ibv_context *verbs,
+                   const uint8_t gid[16])
 {
     struct ibv_gid_entry *entry = calloc(GIDS_MAX, sizeof *entry);
-    ssize_t n = entry ? ibv_query_gid_table(verbs, entry, GIDS_MAX, 0) : 0;
+    ssize_t n =
+        entry ? lib->query_gid_table(verbs, entry, GIDS_MAX, 0, sizeof *entry)
+              : 0;
     int found = 0;
     for (ssize_t i = 0; i < n && !found; i++)
         found = memcmp(entry[i].gid.raw, gid, 16) == 0;
@@ -157,22 +166,24 @@ static int gid_of_interface(const char *name, uint8_t gid[16])
  * asked: it would keep the device open until this process ends, which may have
  * no other use for it, and the device could not be removed.
  */
-static int is_of_device(const struct ifaddrs *one)
+static int is_of_device(const struct gw_rdma_library *lib,
+                        const struct ifaddrs *one)
 {
     uint8_t own[16], hardware[16];
     int n = 0, found = 0;
-    struct ibv_device **devices = ibv_get_device_list(&n);
+    struct ibv_device **devices = lib->get_device_list(&n);
     gid_of_address(one->ifa_addr, own);
     int infiniband = gid_of_interface(one->ifa_name, hardware);
     for (int i = 0; devices && i < n && !found; i++) {
-        struct ibv_context *verbs = ibv_open_device(devices[i]);
+        struct ibv_context *verbs = lib->open_device(devices[i]);
         if (!verbs)
             continue;
-        found = has_gid(verbs, own) || (infiniband && has_gid(verbs, hardware));
-        ibv_close_device(verbs);
+        found = has_gid(lib, verbs, own) ||
+                (infiniband && has_gid(lib, verbs, hardware));
+        lib->close_device(verbs);
     }
     if (devices)
-        ibv_free_device_list(devices);
+        lib->free_device_list(devices);
     return found;
 }
 
@@ -186,13 +197,15 @@ static int is_link_local(const struct sockaddr *address)
 }
 
 /* The address of a device that is up; IPv4 comes first. */
-static int
-find_address(const struct ifaddrs *all, int family, char text[GW_ADDRESS_MAX])
+static int find_address(const struct gw_rdma_library *lib,
+                        const struct ifaddrs *all,
+                        int family,
+                        char text[GW_ADDRESS_MAX])
 {
     for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
         if (!one->ifa_addr || one->ifa_addr->sa_family != family ||
             !(one->ifa_flags & IFF_UP) || one->ifa_flags & IFF_LOOPBACK ||
-            is_link_local(one->ifa_addr) || !is_of_device(one))
+            is_link_local(one->ifa_addr) || !is_of_device(lib, one))
             continue;
         gw_address_name(one->ifa_addr, gw_address_bytes(one->ifa_addr), text);
         *strrchr(text, ':') = '\0';
@@ -203,11 +216,15 @@ find_address(const struct ifaddrs *all, int family, char text[GW_ADDRESS_MAX])
 
 enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
 {
+    struct gw_rdma_library lib;
     struct ifaddrs *all = NULL;
+    char why[256];
     int found = 0;
+    if (gw_rdma_library_load(&lib, why, sizeof why) != GW_OK)
+        return gw_fail(error, GW_EUNSUPPORTED, "%s", why);
     if (getifaddrs(&all) == 0)
-        found = find_address(all, AF_INET, host) ||
-                find_address(all, AF_INET6, host);
+        found = find_address(&lib, all, AF_INET, host) ||
+                find_address(&lib, all, AF_INET6, host);
     if (all)
         freeifaddrs(all);
     if (found)
@@ -224,14 +241,14 @@ static int is_at(struct gw_rdma *rdma,
                  const struct gw_place *own,
                  struct ibv_device *device)
 {
+    const struct gw_rdma_library *lib = &rdma->lib;
     struct rdma_cm_id *id;
     struct sockaddr_storage at = own->at;
-    if (rdma_create_id(rdma->channel, &id, NULL, RDMA_PS_TCP) != 0)
+    if (lib->create_id(rdma->channel, &id, NULL, RDMA_PS_TCP) != 0)
         return 0;
-    int same = rdma_bind_addr(id, (struct sockaddr *)&at) == 0 && id->verbs &&
-               strcmp(ibv_get_device_name(id->verbs->device),
-                      ibv_get_device_name(device)) == 0;
-    rdma_destroy_id(id);
+    int same = lib->bind_addr(id, (struct sockaddr *)&at) == 0 && id->verbs &&
+               strcmp(id->verbs->device->name, device->name) == 0;
+    lib->destroy_id(id);
     return same;
 }
 
@@ -240,7 +257,8 @@ static int is_at(struct gw_rdma *rdma,
 static int may_come_to(struct gw_rdma *rdma, struct ibv_device *device)
 {
     char why[256];
-    int may = rdma->own.n == 0 && has_active_port(device, why, sizeof why);
+    int may = rdma->own.n == 0 &&
+              has_active_port(&rdma->lib, device, why, sizeof why);
     for (size_t i = 0; i < rdma->own.n && !may; i++)
         may = is_at(rdma, &rdma->own.own[i].place, device);
     return may;
@@ -249,13 +267,14 @@ static int may_come_to(struct gw_rdma *rdma, struct ibv_device *device)
 static void
 ask_devices(struct gw_rdma *rdma, int has_fd, struct gw_rdma_reach *reach)
 {
+    const struct gw_rdma_library *lib = &rdma->lib;
     char reason[2 * GW_RDMA_PROBE_WHY_MAX];
     int n = 0, asked = 0;
-    struct ibv_device **devices = ibv_get_device_list(&n);
+    struct ibv_device **devices = lib->get_device_list(&n);
     *reach =
         (struct gw_rdma_reach){.asked = 1, .has_fd = has_fd, .status = GW_OK};
     for (int i = 0; devices && i < n && reach->status == GW_OK; i++) {
-        const char *name = ibv_get_device_name(devices[i]);
+        const char *name = devices[i]->name;
         if (!may_come_to(rdma, devices[i]))
             continue;
         asked++;
@@ -265,7 +284,7 @@ ask_devices(struct gw_rdma *rdma, int has_fd, struct gw_rdma_reach *reach)
                      reason);
     }
     if (devices)
-        ibv_free_device_list(devices);
+        lib->free_device_list(devices);
     if (asked > 0)
         return;
     reach->status = GW_EUNSUPPORTED;
@@ -297,31 +316,37 @@ static unsigned mtu_bytes(enum ibv_mtu mtu)
     return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
 }
 
-static unsigned
-ask_mtu(struct ibv_device *device, unsigned number, unsigned *most_p)
+static unsigned ask_mtu(const struct gw_rdma_library *lib,
+                        struct ibv_device *device,
+                        unsigned number,
+                        unsigned *most_p)
 {
-    struct ibv_context *verbs = ibv_open_device(device);
+    struct ibv_context *verbs = lib->open_device(device);
     struct ibv_port_attr state;
     unsigned mtu = 0;
     if (!verbs)
         return 0;
-    if (ibv_query_port(verbs, (uint8_t)number, &state) == 0) {
+    if (gw_rdma_query_port(lib, verbs, (uint8_t)number, &state) == 0) {
         mtu = mtu_bytes(state.active_mtu);
         *most_p = mtu_bytes(state.max_mtu);
     }
-    ibv_close_device(verbs);
+    lib->close_device(verbs);
     return mtu;
 }
 
 unsigned gw_rdma_port_mtu(const char *device, unsigned number, unsigned *most_p)
 {
+    struct gw_rdma_library lib;
+    char why[256];
     int n = 0;
     unsigned mtu = 0;
-    struct ibv_device **devices = ibv_get_device_list(&n);
+    if (gw_rdma_library_load(&lib, why, sizeof why) != GW_OK)
+        return 0;
+    struct ibv_device **devices = lib.get_device_list(&n);
     for (int i = 0; devices && i < n && mtu == 0; i++)
-        if (strcmp(ibv_get_device_name(devices[i]), device) == 0)
-            mtu = ask_mtu(devices[i], number, most_p);
+        if (strcmp(devices[i]->name, device) == 0)
+            mtu = ask_mtu(&lib, devices[i], number, most_p);
     if (devices)
-        ibv_free_device_list(devices);
+        lib.free_device_list(devices);
     return mtu;
 }

@@ -86,6 +86,6 @@ void gw_rdma_handle_gone(struct gw_rdma *rdma)
     if (--rdma->handles > 0)
         return;
     gw_rdma_free_closed(rdma);
-    rdma_destroy_event_channel(rdma->channel);
+    rdma->lib.destroy_event_channel(rdma->channel);
     free(rdma);
 }

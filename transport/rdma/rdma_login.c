@@ -43,14 +43,14 @@ static int move_to(struct gw_rdma_link *link, enum ibv_qp_state state)
 {
     struct ibv_qp_attr attr = {.qp_state = state};
     int mask = 0;
-    if (rdma_init_qp_attr(link->id, &attr, &mask) != 0)
+    if (link->rdma->lib.init_qp_attr(link->id, &attr, &mask) != 0)
         return -1;
     mask &= ~STRAY_BITS;
     if (state == IBV_QPS_INIT)
         attr.qp_access_flags = 0; /* until the login */
     if (state == IBV_QPS_RTS && mask & IBV_QP_TIMEOUT)
         attr.timeout = ACK_TIMEOUT;
-    int failed = ibv_modify_qp(link->qp, &attr, mask);
+    int failed = link->rdma->lib.modify_qp(link->qp, &attr, mask);
     if (failed)
         errno = failed;
     return failed ? -1 : 0;
@@ -60,11 +60,12 @@ static int move_to(struct gw_rdma_link *link, enum ibv_qp_state state)
 static int let_write(struct gw_rdma_link *link)
 {
     struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-    return ibv_modify_qp(link->qp, &attr, IBV_QP_ACCESS_FLAGS) == 0;
+    return link->rdma->lib.modify_qp(link->qp, &attr, IBV_QP_ACCESS_FLAGS) == 0;
 }
 
 static int make_memory(struct gw_rdma_link *link)
 {
+    const struct gw_rdma_library *lib = &link->rdma->lib;
     struct ibv_pd *pd = link->domain->pd;
     size_t slots = (GW_RDMA_RECEIVES + GW_RDMA_DEPTH) * GW_RDMA_SLOT_BYTES;
     size_t ring = GW_RDMA_DEPTH * GW_FRAME_BYTES;
@@ -75,16 +76,17 @@ static int make_memory(struct gw_rdma_link *link)
     }
     memset(link->memory, 0, slots + ring);
     uint8_t *headers = gw_rdma_ring(link);
-    link->mr = ibv_reg_mr(pd, link->memory, slots, IBV_ACCESS_LOCAL_WRITE);
+    link->mr = lib->reg_mr(pd, link->memory, slots, IBV_ACCESS_LOCAL_WRITE);
     if (link->mr)
         link->ring_mr =
-            ibv_reg_mr_iova(pd, headers, ring, gw_rdma_first_offset(headers),
-                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+            lib->reg_mr_iova(pd, headers, ring, gw_rdma_first_offset(headers),
+                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     return link->ring_mr ? 0 : -1;
 }
 
 static int make_queue_pair(struct gw_rdma_link *link)
 {
+    const struct gw_rdma_library *lib = &link->rdma->lib;
     struct ibv_cq *cq = link->domain->device->cq;
     struct ibv_qp_init_attr attr = {
         .send_cq = cq,
@@ -96,10 +98,10 @@ static int make_queue_pair(struct gw_rdma_link *link)
                 .max_recv_sge = 1,
                 .max_inline_data = GW_RDMA_INLINE_BYTES},
     };
-    link->qp = ibv_create_qp(link->domain->pd, &attr);
+    link->qp = lib->create_qp(link->domain->pd, &attr);
     if (!link->qp) {
         attr.cap.max_inline_data = 0; /* some devices have none */
-        link->qp = ibv_create_qp(link->domain->pd, &attr);
+        link->qp = lib->create_qp(link->domain->pd, &attr);
     }
     link->inline_bytes = attr.cap.max_inline_data;
     return link->qp ? 0 : -1;
@@ -110,14 +112,14 @@ static void ask_line(struct gw_rdma_link *link)
 {
     struct ibv_port_attr port;
     uint32_t mbit = 0;
-    if (ibv_query_port(link->id->verbs, link->id->port_num, &port) == 0)
+    if (gw_rdma_query_port(&link->rdma->lib, link->id->verbs,
+                           link->id->port_num, &port) == 0)
         mbit = gw_rdma_line_mbit(port.active_speed, port.active_width);
     gw_rdma_flight_begin(&link->out.flight, mbit);
     gw_log_debug(link->rdma->base.loop->log,
                  "%s: over %s port %u, which says %u Mbit/s: up to %zu KiB are "
                  "on their way, %zu where it needs more",
-                 link->base.remote,
-                 ibv_get_device_name(link->id->verbs->device),
+                 link->base.remote, link->id->verbs->device->name,
                  (unsigned)link->id->port_num, (unsigned)mbit,
                  link->out.flight.room >> 10, link->out.flight.most >> 10);
 }
@@ -153,7 +155,7 @@ static enum gw_status make_device_side(struct gw_rdma_link *link,
     if (make_queue_pair(link) != 0 || move_to(link, IBV_QPS_INIT) != 0 ||
         gw_rdma_read_open(link) != GW_OK)
         return gw_fail(error, GW_EIO, "cannot make a queue pair on %s: %s",
-                       ibv_get_device_name(device->device), strerror(errno));
+                       device->device->name, strerror(errno));
     ask_line(link);
     return GW_OK;
 }
@@ -180,7 +182,7 @@ static void connect_to(struct gw_rdma_link *link)
         .rnr_retry_count = RNR_RETRIES,
         .qp_num = link->qp->qp_num,
     };
-    if (rdma_connect(link->id, &param) != 0)
+    if (link->rdma->lib.connect(link->id, &param) != 0)
         gw_rdma_fail(link, GW_EUNREACHABLE, strerror(errno));
 }
 
@@ -189,17 +191,18 @@ static struct rdma_cm_id *resolve_from(struct gw_rdma_link *link,
                                        const struct gw_place *own,
                                        const struct gw_place *to)
 {
+    const struct gw_rdma_library *lib = &link->rdma->lib;
     struct rdma_cm_id *id;
     struct sockaddr_storage from, at = to->at;
     if (own)
         from = own->at;
-    if (rdma_create_id(link->rdma->channel, &id, link, RDMA_PS_TCP) != 0)
+    if (lib->create_id(link->rdma->channel, &id, link, RDMA_PS_TCP) != 0)
         return NULL;
-    if (rdma_resolve_addr(id, own ? (struct sockaddr *)&from : NULL,
+    if (lib->resolve_addr(id, own ? (struct sockaddr *)&from : NULL,
                           (struct sockaddr *)&at, RESOLVE_MS) == 0)
         return id;
     int number = errno;
-    rdma_destroy_id(id);
+    lib->destroy_id(id);
     errno = number;
     return NULL;
 }
@@ -245,7 +248,7 @@ static int go_on(struct gw_rdma_link *link, const char *why)
     if (link->qp || link->trying + 1 >= link->found->n)
         return 0;
     link->trying++;
-    rdma_destroy_id(link->id);
+    link->rdma->lib.destroy_id(link->id);
     link->id = NULL;
     try_rest(link, why);
     return 1;
@@ -289,7 +292,7 @@ static void say_hello(struct gw_rdma_link *link)
 {
     uint8_t bytes[GW_RDMA_HELLO_BYTES];
     if (move_to(link, IBV_QPS_RTR) != 0 || move_to(link, IBV_QPS_RTS) != 0 ||
-        rdma_establish(link->id) != 0) {
+        link->rdma->lib.establish(link->id) != 0) {
         gw_rdma_fail(link, GW_EUNREACHABLE, strerror(errno));
         return;
     }
@@ -378,7 +381,7 @@ static int accept_id(struct gw_rdma_link *link, uint64_t incarnation)
     param.qp_num = link->qp->qp_num;
     if (move_to(link, IBV_QPS_RTR) != 0 || move_to(link, IBV_QPS_RTS) != 0)
         return -1;
-    return rdma_accept(link->id, &param);
+    return link->rdma->lib.accept(link->id, &param);
 }
 
 static void accept_request(struct gw_rdma_listener *listener,
@@ -401,8 +404,8 @@ static void accept_request(struct gw_rdma_listener *listener,
     if (is_one && !link)
         gw_listener_starves(&listener->base, "no memory for a link");
     if (!link) {
-        rdma_reject(id, ours, sizeof ours);
-        rdma_destroy_id(id);
+        rdma->lib.reject(id, ours, sizeof ours);
+        rdma->lib.destroy_id(id);
         return;
     }
     const struct sockaddr *peer = rdma_get_peer_addr(id);
@@ -411,7 +414,7 @@ static void accept_request(struct gw_rdma_listener *listener,
     gw_connection_accept(&link->connection, &listener->base);
     gw_address_name(peer, gw_address_bytes(peer), link->base.remote);
     if (accept_id(link, gw_get_u64(greeting->bytes + 8)) != 0) {
-        rdma_reject(id, ours, sizeof ours);
+        rdma->lib.reject(id, ours, sizeof ours);
         gw_transport_refused(&rdma->base, link->base.remote, link->error.text);
         gw_rdma_fail(link, GW_EIO, link->error.text);
     }
@@ -429,7 +432,8 @@ static void connecting_failed(struct gw_rdma_link *link,
         snprintf(why, sizeof why, "nobody accepts RDMA connections there");
     else
         snprintf(why, sizeof why, "no way there over RDMA: %s",
-                 number < 0 ? strerror(-number) : rdma_event_str(type));
+                 number < 0 ? strerror(-number)
+                            : link->rdma->lib.cm_event_str(type));
     if (!go_on(link, why))
         gw_rdma_fail(link, GW_EUNREACHABLE, why);
 }
@@ -456,7 +460,7 @@ link_event(struct gw_rdma_link *link, enum rdma_cm_event_type type, int number)
 {
     switch (type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-        if (rdma_resolve_route(link->id, RESOLVE_MS) != 0)
+        if (link->rdma->lib.resolve_route(link->id, RESOLVE_MS) != 0)
             connecting_failed(link, RDMA_CM_EVENT_ROUTE_ERROR, -errno);
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
@@ -498,7 +502,7 @@ static void take_event(struct gw_rdma *rdma, struct rdma_cm_event *event)
     }
     /* an id cannot be destroyed before its events are acknowledged, and may be
        at once after it, by another thread */
-    rdma_ack_cm_event(event);
+    rdma->lib.ack_cm_event(event);
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
         accept_request(listener, id, &greeting);
     else if (type == RDMA_CM_EVENT_DEVICE_REMOVAL && theirs)
@@ -513,7 +517,7 @@ void gw_rdma_on_connection(struct gw_rdma *rdma)
     struct rdma_cm_event *event;
     const uv_handle_t *poll = (const uv_handle_t *)&rdma->cm_events;
     for (int i = 0; i < EVENTS_OF_TURN && !uv_is_closing(poll); i++) {
-        if (rdma_get_cm_event(rdma->channel, &event) != 0)
+        if (rdma->lib.get_cm_event(rdma->channel, &event) != 0)
             return;
         take_event(rdma, event);
     }

@@ -19,6 +19,7 @@
 #include "proto/status.h"
 #include "transport/link/memory.h"
 
+struct gw_rdma_library;
 struct ibv_context;
 struct ibv_mr;
 struct ibv_pd;
@@ -38,12 +39,15 @@ struct gw_rdma_registrar {
     int needs_fd;   /* takes memory with a descriptor only */
     /* GW_OK, or GW_EUNSUPPORTED with the reason in words. Asks the device and
        the kernel, and no GPU. */
-    enum gw_status (*probe)(struct ibv_context *verbs,
+    enum gw_status (*probe)(const struct gw_rdma_library *lib,
+                            struct ibv_context *verbs,
                             struct ibv_pd *pd,
                             char *why,
                             size_t why_bytes);
     /* NULL, and errno. */
-    struct ibv_mr *(*take)(struct ibv_pd *pd, const struct gw_rdma_part *part);
+    struct ibv_mr *(*take)(const struct gw_rdma_library *lib,
+                           struct ibv_pd *pd,
+                           const struct gw_rdma_part *part);
 };
 
 /* The answer of a probe. */
@@ -74,16 +78,19 @@ gw_rdma_choose(const struct gw_rdma_registrar *const *table,
 /*
  * The same of this build's table, for a device: probes it. Thread: any.
  */
-const struct gw_rdma_registrar *gw_rdma_registrar(struct ibv_context *verbs,
-                                                  struct ibv_pd *pd,
-                                                  enum gw_memory_kind kind,
-                                                  int has_fd,
-                                                  char *why,
-                                                  size_t why_bytes);
+const struct gw_rdma_registrar *
+gw_rdma_registrar(const struct gw_rdma_library *lib,
+                  struct ibv_context *verbs,
+                  struct ibv_pd *pd,
+                  enum gw_memory_kind kind,
+                  int has_fd,
+                  char *why,
+                  size_t why_bytes);
 
 /* Registers a part in the way that is chosen for its kind. NULL, and errno:
    EOPNOTSUPP if there is none here. Thread: any. */
-struct ibv_mr *gw_rdma_register(struct ibv_context *verbs,
+struct ibv_mr *gw_rdma_register(const struct gw_rdma_library *lib,
+                                struct ibv_context *verbs,
                                 struct ibv_pd *pd,
                                 const struct gw_rdma_part *part);
 

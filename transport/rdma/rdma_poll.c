@@ -63,7 +63,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 enum gw_status gw_rdma_poll_open(struct gw_rdma *rdma, struct gw_error *error)
 {
     char why[256];
-    rdma->channel = rdma_create_event_channel();
+    rdma->channel = rdma->lib.create_event_channel();
     if (!rdma->channel) {
         gw_rdma_explain_closed(why, sizeof why);
         return gw_fail(error, GW_EIO, "%s", why);
@@ -72,7 +72,7 @@ enum gw_status gw_rdma_poll_open(struct gw_rdma *rdma, struct gw_error *error)
     rdma->uv = &gw_uv_loop_of(rdma->base.loop)->uv;
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
         uv_poll_init(rdma->uv, &rdma->cm_events, fd) != 0) {
-        rdma_destroy_event_channel(rdma->channel);
+        rdma->lib.destroy_event_channel(rdma->channel);
         return gw_fail(error, GW_EIO, "cannot watch RDMA connections");
     }
     rdma->cm_events.data = rdma;

@@ -3,10 +3,10 @@
 
 #include "transport/rdma/rdma.h"
 
-static void deregister(struct gw_rdma_posted *posted)
+static void deregister(struct gw_rdma_link *link, struct gw_rdma_posted *posted)
 {
     if (posted->mr)
-        ibv_dereg_mr(posted->mr);
+        link->rdma->lib.dereg_mr(posted->mr);
     posted->mr = NULL;
 }
 
@@ -15,7 +15,7 @@ static void finish_first(struct gw_rdma_link *link, enum gw_status status)
     struct gw_rdma_out *out = &link->out;
     struct gw_rdma_posted *first = &out->posted[out->first % GW_RDMA_SENDS];
     struct gw_send *send = first->send;
-    deregister(first);
+    deregister(link, first);
     out->requests -= first->requests;
     out->flight.bytes -= first->bytes;
     *first = (struct gw_rdma_posted){.send = NULL};
@@ -41,7 +41,7 @@ void gw_rdma_unregister(struct gw_rdma_link *link)
 {
     struct gw_rdma_out *out = &link->out;
     for (uint32_t i = out->first; i != out->next; i++)
-        deregister(&out->posted[i % GW_RDMA_SENDS]);
+        deregister(link, &out->posted[i % GW_RDMA_SENDS]);
 }
 
 void gw_rdma_give_back(struct gw_rdma_link *link)

@@ -394,8 +394,9 @@ struct source {
 static struct ibv_mr *register_alone(const struct gw_rdma_link *link,
                                      const struct gw_send *send)
 {
-    return ibv_reg_mr(link->domain->pd, (void *)(uintptr_t)send->payload,
-                      send->frame.length, 0);
+    return link->rdma->lib.reg_mr(link->domain->pd,
+                                  (void *)(uintptr_t)send->payload,
+                                  send->frame.length, 0);
 }
 
 /* 0: it has to wait, or the link is over. */
