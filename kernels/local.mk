@@ -25,7 +25,6 @@ cudamoduledir = $(pkglibdir)
 cudamodule_PROGRAMS = %D%/gradweir-cuda.so
 %C%_gradweir_cuda_so_SOURCES = $(GW_CUDA_HOST) $(GW_CUDA_KERNELS)
 %C%_gradweir_cuda_so_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-%C%_gradweir_cuda_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
 %C%_gradweir_cuda_so_LDFLAGS = -shared -Wl,--exclude-libs,ALL $(CUDA_LDFLAGS)
 %C%_gradweir_cuda_so_LDADD = $(CUDA_LIBS)
 endif

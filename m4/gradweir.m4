@@ -43,7 +43,7 @@ AC_DEFUN([GW_SWITCH], [
 
 dnl Flags of our own stay in GW_CFLAGS; the user's CFLAGS come last and win.
 AC_DEFUN([GW_COMPILER], [
-  GW_CFLAGS="-std=c17 -O3 -g -fno-strict-overflow -fno-math-errno -ffp-contract=off -fstack-protector-strong"
+  GW_CFLAGS="-std=c17 -O3 -g -fno-strict-overflow -fno-math-errno -ffp-contract=off -fstack-protector-strong -fPIC -fvisibility=hidden"
   GW_WARNINGS="-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wconversion -Wvla"
   AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror],
     [make warnings errors (default: only in a git checkout)])], [],

@@ -242,7 +242,6 @@ GW_ATTACK = %D%/rdma/attack.c %D%/rdma/attack.h \
 EXTRA_PROGRAMS += %D%/rdma/dma_buf.so
 check_DATA += %D%/rdma/dma_buf.so
 %C%_rdma_dma_buf_so_SOURCES = %D%/rdma/dma_buf.c
-%C%_rdma_dma_buf_so_CFLAGS = $(AM_CFLAGS) -fPIC
 %C%_rdma_dma_buf_so_LDFLAGS = -shared
 %C%_rdma_dma_buf_so_LDADD = $(RDMA_LIBS)
 endif
@@ -294,12 +293,10 @@ GW_EMULATED_KERNELS = $(GW_CUDA_KERNELS:.cu=.emulated)
 %C%_cuda_gradweir_cuda_so_SOURCES = $(GW_CUDA_HOST) $(GW_EMULATION)
 %C%_cuda_gradweir_cuda_so_CPPFLAGS = -I$(srcdir)/%D%/cuda/include \
 	$(AM_CPPFLAGS)
-%C%_cuda_gradweir_cuda_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
 %C%_cuda_gradweir_cuda_so_LDFLAGS = -shared
 %C%_cuda_gradweir_cuda_so_LDADD = $(GW_EMULATED_KERNELS) -lpthread -lm
 %C%_cuda_libcuda_so_1_SOURCES = \
 	%D%/cuda/answers.c %D%/cuda/answers.h %D%/cuda/driver.c
-%C%_cuda_libcuda_so_1_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
 %C%_cuda_libcuda_so_1_LDFLAGS = -shared -Wl,-soname,libcuda.so.1
 %C%_cuda_libcuda_so_1_LDADD =
 .cu.emulated:
@@ -323,7 +320,6 @@ check_PROGRAMS += %D%/unit/test_cuda_copies \
 	%D%/unit/test_cuda_unseen
 %C%_unit_test_cuda_emulation_SOURCES = \
 	%D%/unit/test_cuda_emulation.c %D%/cuda/try/try.h $(GW_EMULATION)
-%C%_unit_test_cuda_emulation_CFLAGS = $(AM_CFLAGS) -fPIC
 %C%_unit_test_cuda_emulation_LDADD = %D%/cuda/try/try.emulated \
 	$(CMOCKA_LIBS) -lpthread -lm
 %C%_unit_test_cuda_copies_SOURCES = %D%/unit/test_cuda_copies.c \

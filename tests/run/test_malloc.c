@@ -43,6 +43,9 @@ static atomic_int watching, shown;
 static _Thread_local int exempt;
 
 #if OWN_MALLOC
+/* Shared libraries are to call these as well. */
+#define EXPORT __attribute__((visibility("default")))
+
 static atomic_uint threads;
 static _Thread_local unsigned own; /* + 1 */
 
@@ -67,32 +70,32 @@ static void count(void)
     }
 }
 
-void *malloc(size_t n)
+EXPORT void *malloc(size_t n)
 {
     count();
     return __libc_malloc(n);
 }
 
-void *calloc(size_t n, size_t size)
+EXPORT void *calloc(size_t n, size_t size)
 {
     count();
     return __libc_calloc(n, size);
 }
 
-void *realloc(void *memory, size_t n)
+EXPORT void *realloc(void *memory, size_t n)
 {
     count();
     return __libc_realloc(memory, n);
 }
 
-int posix_memalign(void **memory, size_t alignment, size_t n)
+EXPORT int posix_memalign(void **memory, size_t alignment, size_t n)
 {
     count();
     *memory = __libc_memalign(alignment, n);
     return *memory ? 0 : 12;
 }
 
-void *aligned_alloc(size_t alignment, size_t n)
+EXPORT void *aligned_alloc(size_t alignment, size_t n)
 {
     count();
     return __libc_memalign(alignment, n);
