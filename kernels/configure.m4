@@ -124,9 +124,6 @@ int gw_launch(float *x);
 rm -f conftest_cuda.cu conftest_cuda.o
 AS_IF([test "x$gw_cuda" = xno && test "x$with_cuda" != xno && test "x$with_cuda" != xauto],
   [AC_MSG_ERROR([--with-cuda was asked for, but $gw_cuda_why])])
-dnl A module must not link with undefined symbols; sanitizers' are in the program.
-AS_IF([test "x$gw_sanitizers" = x && test "x$enable_fuzz" != xyes],
-  [CUDA_LDFLAGS="$CUDA_LDFLAGS -Wl,-z,defs"])
 AC_SUBST([GW_NVCCFLAGS])
 AC_SUBST([CUDA_CPPFLAGS])
 AC_SUBST([CUDA_LDFLAGS])

@@ -25,6 +25,7 @@ cudamoduledir = $(pkglibdir)
 cudamodule_PROGRAMS = %D%/gradweir-cuda.so
 %C%_gradweir_cuda_so_SOURCES = $(GW_CUDA_HOST) $(GW_CUDA_KERNELS)
 %C%_gradweir_cuda_so_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-%C%_gradweir_cuda_so_LDFLAGS = -shared -Wl,--exclude-libs,ALL $(CUDA_LDFLAGS)
+%C%_gradweir_cuda_so_LDFLAGS = $(GW_SHARED_LDFLAGS) -Wl,--exclude-libs,ALL \
+	$(CUDA_LDFLAGS)
 %C%_gradweir_cuda_so_LDADD = $(CUDA_LIBS)
 endif

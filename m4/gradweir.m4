@@ -56,6 +56,11 @@ AC_DEFUN([GW_COMPILER], [
   GW_SWITCH([tsan], [build with the thread sanitizer], [-fsanitize=thread])
   AC_SUBST([GW_CFLAGS])
   AC_SUBST([GW_WARNINGS])
+  dnl A shared object must not have undefined symbols; sanitizers' are in the program.
+  GW_SHARED_LDFLAGS="-shared"
+  AS_IF([test "x$gw_sanitizers" = x && test "x$enable_fuzz" != xyes],
+    [GW_SHARED_LDFLAGS="$GW_SHARED_LDFLAGS -Wl,-z,defs"])
+  AC_SUBST([GW_SHARED_LDFLAGS])
   GW_REPORT([compiler], [$CC, sanitizers:${gw_sanitizers:- none}])
 ])
 

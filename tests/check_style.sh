@@ -51,7 +51,7 @@ if git ls-files --error-unmatch configure.ac >/dev/null 2>&1; then
   git ls-files >"$scratch/tracked"
 else
   # shellcheck disable=SC2086
-  find $rooms tests docs m4 configure.ac Makefile.am -type f >"$scratch/tracked"
+  find $rooms include tests docs m4 configure.ac Makefile.am -type f >"$scratch/tracked"
 fi
 grep -E '\.(c|h|cu)$' "$scratch/tracked" | grep -v '\.pb-c\.[ch]$' |
   while read -r file; do
@@ -178,6 +178,9 @@ awk -v rooms="$rooms" '
       # in quotes it would be proto/config.h there
       if (from == "proto") print where "write #include <config.h> in proto"
     } else if (other == "tests" && room_of(from) == "tests") {
+    } else if (name == "include/gradweir.h") {
+      if (from != "worker/library" && room_of(from) != "tests")
+        print where "only worker/library and tests include " name
     } else if (!(other in is_room)) {
       print where "\"" name "\" names no room; project headers are \"room/name.h\""
     } else if (room_of(from) == "tests" || from == to) {

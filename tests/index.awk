@@ -1,5 +1,5 @@
 # The text of tests/INDEX.md from all sources and tests; see tests/index.sh.
-# A symbol begins with gw_, is defined in a source and is not static: a function,
+# A symbol begins with gw_ or gradweir_, is defined in a source and is not static: a function,
 # whose head ends before a line "{", or a table "... = {". A test is a program
 # (test_*, fuzz_*, a script); other files of tests/ are helpers, which programs
 # include.
@@ -55,7 +55,7 @@ is_script {
 
   if (is_source) {
     if (line == "{" || line ~ /^extern "C" [{]$/) {
-      if (head !~ /(^| )static / && match(head, /gw_[a-z0-9_]+\(/))
+      if (head !~ /(^| )static / && match(head, /(gw|gradweir)_[a-z0-9_]+\(/))
         define(substr(head, RSTART, RLENGTH - 1))
       head = ""
     } else if (line ~ /^[a-z].*[^a-z0-9_]gw_[a-z0-9_]+(\[[A-Za-z0-9_]*\])? = / && line !~ /^static /) {
@@ -68,7 +68,7 @@ is_script {
     else head = head " " line
   }
 
-  while (match(line, /gw_[a-z0-9_]+/)) {
+  while (match(line, /(gw|gradweir)_[a-z0-9_]+/)) {
     name = substr(line, RSTART, RLENGTH)
     is_tag = substr(line, 1, RSTART - 1) ~ /(struct|enum|union) $/
     line = substr(line, RSTART + RLENGTH)

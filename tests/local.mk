@@ -6,7 +6,7 @@ AM_TESTS_ENVIRONMENT = \
 	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
 	GW_SRCDIR='$(abs_top_srcdir)'; export GW_SRCDIR; \
 	GW_BUILDDIR='$(abs_top_builddir)'; export GW_BUILDDIR; \
-	GW_CC='$(CC)'; export GW_CC; \
+	GW_CC='$(CC)'; export GW_CC; GW_CXX='$(CXX)'; export GW_CXX; \
 	GW_EMULATOR='$(GW_EMULATOR)'; export GW_EMULATOR; \
 	GW_CPPFLAGS='$(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS)'; \
 	export GW_CPPFLAGS; GW_CFLAGS='$(GW_CFLAGS)'; export GW_CFLAGS; \
@@ -31,6 +31,7 @@ dist_check_SCRIPTS += \
 	%D%/run/gpu.sh \
 	%D%/run/junk.sh \
 	%D%/run/kill.sh \
+	%D%/run/library.sh \
 	%D%/run/loaded.sh \
 	%D%/run/memory.sh \
 	%D%/run/network.sh \
@@ -640,8 +641,8 @@ check-includes:
 	$(MAKE) check TESTS="`$(GW_SELECT) style $(TESTS) | xargs`"
 
 GW_FORMAT = clang-format-14
-GW_FORMATTED = find $(top_srcdir)/proto $(top_srcdir)/transport \
-	$(top_srcdir)/kernels $(top_srcdir)/server $(top_srcdir)/worker \
+GW_FORMATTED = find $(top_srcdir)/include $(top_srcdir)/proto \
+	$(top_srcdir)/transport $(top_srcdir)/kernels $(top_srcdir)/server $(top_srcdir)/worker \
 	$(top_srcdir)/cli $(top_srcdir)/tests -name '*.[ch]' -type f -print0
 check-format:
 	$(GW_FORMATTED) | xargs -0 $(GW_FORMAT) --dry-run -Werror
@@ -693,6 +694,7 @@ EXTRA_DIST += \
 	%D%/reference/data.py \
 	%D%/reference/optimizers.inc \
 	%D%/reference/optimizers.py \
+	%D%/reference/gradweir.symbols \
 	%D%/reference/library.safetensors \
 	%D%/reference/model.py \
 	%D%/reference/model.safetensors \
@@ -738,7 +740,7 @@ check_LIBRARIES = %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
 EXTRA_DIST += %D%/fuzz/check-fuzz.sh %D%/fuzz/corpus
 
 if ENABLE_FUZZ
-noinst_PROGRAMS = $(GW_FUZZ_TARGETS)
+noinst_PROGRAMS += $(GW_FUZZ_TARGETS)
 GW_FUZZ_MAIN = -fsanitize=fuzzer
 fuzz-programs: $(BUILT_SOURCES)
 	$(MAKE) $(GW_FUZZ_TARGETS)

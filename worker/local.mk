@@ -12,6 +12,7 @@ libworker_a_SOURCES = \
 	%D%/worker_state.h
 include %D%/client/local.mk
 include %D%/data/local.mk
+include %D%/library/local.mk
 include %D%/model/local.mk
 include %D%/trainer/local.mk
 EXTRA_DIST += %D%/configure.m4 %D%/README.md
