@@ -150,7 +150,8 @@ void gw_parts_encode(const struct gw_part *part, uint32_t n, uint8_t *out)
     for (uint32_t i = 0; i < n; i++) {
         gw_put_u32(out + (size_t)i * GW_PART_BYTES, part[i].rank);
         gw_put_u32(out + (size_t)i * GW_PART_BYTES + 4, part[i].samples);
-        gw_put_u32(out + (size_t)i * GW_PART_BYTES + 8, part[i].nonfinite != 0);
+        gw_put_u32(out + (size_t)i * GW_PART_BYTES + 8,
+                   (uint32_t)part[i].gradient);
     }
 }
 
@@ -164,11 +165,12 @@ enum gw_status gw_parts_decode(const uint8_t *in,
         return GW_EPROTO;
     for (uint32_t i = 0; i < n; i++) {
         const uint8_t *from = in + (size_t)i * GW_PART_BYTES;
-        if (gw_get_u32(from) != first + i || gw_get_u32(from + 8) > 1)
+        uint32_t gradient = gw_get_u32(from + 8);
+        if (gw_get_u32(from) != first + i || gradient > GW_GRADIENT_UNCOUNTED)
             return GW_EPROTO;
         part[i] = (struct gw_part){.rank = first + i,
                                    .samples = gw_get_u32(from + 4),
-                                   .nonfinite = (int)gw_get_u32(from + 8)};
+                                   .gradient = (enum gw_part_gradient)gradient};
     }
     return GW_OK;
 }

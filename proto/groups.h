@@ -63,10 +63,17 @@ int gw_group_has(struct gw_group group, uint32_t rank);
  * owner to a shard, of all members in the order of ranks, before the push that
  * is their sum (GW_FLAG_SUM).
  */
+enum gw_part_gradient {
+    GW_GRADIENT_MADE = 0,      /* also where there are no samples */
+    GW_GRADIENT_NONFINITE = 1, /* it has something that is not finite */
+    GW_GRADIENT_COUNTED = 2, /* there is none, and samples count all the same */
+    GW_GRADIENT_UNCOUNTED = 3, /* there is none, and samples do not count */
+};
+
 struct gw_part {
     uint32_t rank;
     uint32_t samples;
-    int nonfinite; /* it has something that is not finite */
+    enum gw_part_gradient gradient;
 };
 
 #define GW_PART_BYTES 12

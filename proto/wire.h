@@ -55,10 +55,11 @@ enum gw_frame_kind {
 };
 
 enum gw_frame_flag {
-    GW_FLAG_NO_CRC = 1 << 0,   /* payload CRC field is not meant */
-    GW_FLAG_WANT_ACK = 1 << 1, /* reserved: for a push without a want */
-    GW_FLAG_NOW = 1 << 2,      /* weights: of a plain pull, clock its name */
-    GW_FLAG_SUM = 1 << 3,      /* push: of a group; the parts came before */
+    GW_FLAG_NO_CRC = 1 << 0,    /* payload CRC field is not meant */
+    GW_FLAG_WANT_ACK = 1 << 1,  /* reserved: for a push without a want */
+    GW_FLAG_NOW = 1 << 2,       /* weights: of a plain pull, clock its name */
+    GW_FLAG_SUM = 1 << 3,       /* push: of a group; the parts came before */
+    GW_FLAG_UNCOUNTED = 1 << 4, /* push without bytes: samples do not count */
 };
 
 enum gw_dtype {

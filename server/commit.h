@@ -122,13 +122,18 @@ const char *gw_commit_cut_fault(const struct gw_server *server,
 const char *gw_commit_switch_fault(const struct gw_server *server,
                                    uint64_t clock);
 
-/* commit_update.c: the update of a chunk as it stands. samples: of the sum,
-   lr_factor: on the schedule. */
+/* The factors of an update: its sum is divided by samples and loss scale. */
+struct gw_commit_size {
+    uint64_t samples; /* of the sum */
+    double clip;
+    double loss_scale; /* of the gradients */
+    double lr_factor;  /* on the schedule */
+};
+
+/* commit_update.c: the update of a chunk as it stands. */
 void gw_commit_fill_update(const struct gw_server *server,
                            uint32_t chunk,
-                           uint64_t samples,
-                           double clip,
-                           double lr_factor,
+                           const struct gw_commit_size *size,
                            struct gw_update *update);
 /* So many arrays of a chunk were read or written. */
 void gw_commit_worked(const struct gw_server *server,

@@ -6,7 +6,8 @@
  * update. A rank is answered all the same as soon as its own is in. A group
  * that is not full where all stand still is applied before anything is decided
  * there, so none is ever saved; all chunks have had the same pushes then, so
- * all do the same. For that, pushes without samples belong to no group.
+ * all do the same. For that, pushes without samples belong to no group, and
+ * pushes of a key without a gradient belong to one.
  *
  * Under downpour a push is the sum of a worker's last T steps, which the outer
  * optimizer takes for a gradient.
@@ -49,8 +50,12 @@ static void applied(struct gw_server *server, uint32_t rank, uint32_t index)
 static void apply_group(struct gw_server *server, uint32_t index)
 {
     struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    const struct gw_commit_size size = {.samples = chunk->group_samples,
+                                        .clip = 1,
+                                        .loss_scale = server->loss_scale,
+                                        .lr_factor = 1};
     struct gw_update update;
-    gw_commit_fill_update(server, index, chunk->group_samples, 1, 1, &update);
+    gw_commit_fill_update(server, index, &size, &update);
     update.lr = chunk->group_lr;
     gw_shard_update_group(server->shard, index, &update);
 }
@@ -92,7 +97,7 @@ take_in(struct gw_server *server, uint32_t rank, uint32_t index)
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     int gathers = server->regime.group > 1;
     struct gw_update update;
-    slot->staleness = (uint32_t)(chunk->updates - slot->given);
+    slot->staleness = (uint32_t)(gw_shard_changes(chunk) - slot->given);
     if (server->regime.word.kind == GW_POLICY_EASGD)
         return gw_shard_update_elastic(server->shard, rank, index,
                                        server->regime.terms.alpha);
@@ -100,11 +105,19 @@ take_in(struct gw_server *server, uint32_t rank, uint32_t index)
         server->regime.word.kind, server->regime.terms.scale, server->ranks,
         slot->samples, clock_samples(server, slot->mark),
         gathers ? 1 : slot->staleness);
-    gw_commit_fill_update(server, index, slot->samples, 1, factor, &update);
+    const struct gw_commit_size size = {.samples = slot->samples,
+                                        .clip = 1,
+                                        .loss_scale = server->loss_scale,
+                                        .lr_factor = factor};
+    gw_commit_fill_update(server, index, &size, &update);
     if (server->regime.word.kind == GW_POLICY_DOWNPOUR)
         update.lr *= server->regime.terms.scale;
     if (gathers)
         return gather(server, rank, index, update.lr);
+    if (slot->source.absent) {
+        gw_shard_skip_push(server->shard, rank, index);
+        return GW_OK;
+    }
     if (server->regime.word.kind == GW_POLICY_DC_ASYNC)
         return update_delayed(server, rank, index, update);
     return gw_shard_update_each(server->shard, rank, index, &update);
@@ -128,13 +141,22 @@ static void reduce(struct gw_server *server, uint32_t index)
     }
 }
 
+/* A push without samples makes no update; under easgd neither does one without
+   weights. */
+static int is_nothing(const struct gw_server *server,
+                      const struct gw_shard_slot *slot)
+{
+    return slot->samples == 0 ||
+           (slot->source.absent && server->regime.word.kind == GW_POLICY_EASGD);
+}
+
 static void stored(struct gw_server *server, uint32_t rank, uint32_t index)
 {
     const struct gw_shard_slot *slot =
         gw_shard_slot(server->shard, rank, index);
     uint64_t clock = slot->mark;
     enum gw_status status = GW_OK;
-    if (slot->source.absent)
+    if (is_nothing(server, slot))
         gw_shard_pass(server->shard, rank, index);
     else
         status = take_in(server, rank, index);

@@ -5,7 +5,6 @@
 #ifndef GW_SERVER_COMMIT_STEP_H
 #define GW_SERVER_COMMIT_STEP_H
 
-#include "kernels/update/update.h"
 #include "transport/link/loop.h"
 
 enum gw_whole_phase {
@@ -18,10 +17,10 @@ enum gw_whole_phase {
 struct gw_whole_step {
     enum gw_whole_phase phase;
     int skip;
-    uint32_t next; /* chunk to work on */
-    struct gw_update update;
-    double *votes;       /* [2 * chunks] */
-    uint32_t *nonfinite; /* [ranks] */
+    uint32_t next;           /* chunk to work on */
+    double clip, loss_scale; /* of the step that is applied */
+    double *votes;           /* [2 * chunks] */
+    uint32_t *nonfinite;     /* [ranks] */
     uint32_t nonfinite_n;
     double *trust; /* [keys] */
     uint64_t samples;

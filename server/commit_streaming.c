@@ -12,15 +12,30 @@ static void reduce(struct gw_server *server, uint32_t index)
     gw_commit_reduced(server, GW_RANK_NONE, index);
 }
 
-static void stored(struct gw_server *server, uint32_t rank, uint32_t index)
+static enum gw_status update(struct gw_server *server, uint32_t index)
 {
-    struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    const struct gw_commit_size size = {.samples = gw_shard_divisor(chunk),
+                                        .clip = 1,
+                                        .loss_scale = server->loss_scale,
+                                        .lr_factor = 1};
     struct gw_update update;
-    gw_commit_fill_update(server, index, chunk->samples, 1, 1, &update);
-    gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED, chunk->held);
+    gw_commit_fill_update(server, index, &size, &update);
     gw_commit_worked(server, index,
                      chunk->held + 2 + 2 * server->shard->optimizer->states);
-    if (gw_shard_update(server->shard, index, &update) != GW_OK)
+    return gw_shard_update(server->shard, index, &update);
+}
+
+static void stored(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    enum gw_status status = GW_OK;
+    gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED, chunk->held);
+    if (gw_shard_has_gradient(server->shard, index))
+        status = update(server, index);
+    else
+        gw_shard_skip_update(server->shard, index);
+    if (status != GW_OK)
         gw_commit_blame(server, index, chunk->version - 1);
     else
         gw_commit_applied(server, rank, index);

@@ -10,27 +10,23 @@
 
 void gw_commit_fill_update(const struct gw_server *server,
                            uint32_t index,
-                           uint64_t samples,
-                           double clip,
-                           double lr_factor,
+                           const struct gw_commit_size *size,
                            struct gw_update *update)
 {
     const struct gw_config *config = &server->config;
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    /* no samples: the sum is zero, and must stay zero */
-    double scale =
-        samples > 0 ? clip / ((double)samples * server->loss_scale) : 0;
+    double scale = size->clip / ((double)size->samples * size->loss_scale);
     *update = (struct gw_update){
         .scale = (float)scale,
-        .lr = lr_factor * gw_schedule_lr(config, &server->start.course,
-                                         chunk->pushes / server->ranks,
-                                         server->start.total_steps),
+        .lr = size->lr_factor * gw_schedule_lr(config, &server->start.course,
+                                               chunk->pushes / server->ranks,
+                                               server->start.total_steps),
         .weight_decay = config->optimizer.weight_decay,
         .momentum = config->optimizer.momentum,
         .beta1 = config->optimizer.beta1,
         .beta2 = config->optimizer.beta2,
         .eps = config->optimizer.eps,
-        .t = chunk->updates + 1,
+        .t = gw_shard_changes(chunk) + 1,
         .trust_ratio = 1,
     };
     if (server->regime.outer) {

@@ -53,9 +53,17 @@ static void find_nonfinite(struct gw_server *server, uint32_t index)
     }
 }
 
+/* Votes are about sums over all samples. A chunk that is divided by fewer has
+   as much more weight. */
+static double vote_of(const struct gw_shard_chunk *chunk)
+{
+    uint64_t divisor = gw_shard_divisor(chunk);
+    double ratio = divisor > 0 ? (double)chunk->samples / (double)divisor : 0;
+    return chunk->square_sum * ratio * ratio;
+}
+
 void gw_whole_reduce(struct gw_server *server, uint32_t index)
 {
-    struct gw_whole_step *step = &server->step;
     struct gw_shard *shard = server->shard;
     if (!gw_imports_find_all(server, index))
         return;
@@ -64,8 +72,8 @@ void gw_whole_reduce(struct gw_server *server, uint32_t index)
     gw_commit_worked(server, index, shard->chunk[index].held + 1);
     if (!gw_shard_reduce(shard, index))
         find_nonfinite(server, index);
-    step->votes[index] = shard->chunk[index].square_sum;
-    step->samples = shard->chunk[index].samples;
+    server->step.votes[index] = vote_of(&shard->chunk[index]);
+    server->step.samples = shard->chunk[index].samples;
     gw_commit_reduced(server, GW_RANK_NONE, index);
 }
 
@@ -77,28 +85,51 @@ void gw_whole_stored(struct gw_server *server, uint32_t rank, uint32_t index)
         send_vote(server, 1);
 }
 
+static void fill_update(const struct gw_server *server,
+                        uint32_t index,
+                        struct gw_update *update)
+{
+    const struct gw_commit_size size = {
+        .samples = gw_shard_divisor(&server->shard->chunk[index]),
+        .clip = server->step.clip,
+        .loss_scale = server->step.loss_scale,
+        .lr_factor = 1};
+    gw_commit_fill_update(server, index, &size, update);
+}
+
 static void direct_chunk(struct gw_server *server, uint32_t index)
 {
-    struct gw_whole_step *step = &server->step;
-    gw_shard_direction(server->shard, index, &step->update,
-                       step->votes + 2 * index);
+    double *square_sums = server->step.votes + 2 * index;
+    struct gw_update update;
+    square_sums[0] = square_sums[1] = 0;
+    if (!gw_shard_has_gradient(server->shard, index))
+        return;
+    fill_update(server, index, &update);
+    gw_shard_direction(server->shard, index, &update, square_sums);
+}
+
+static void apply_chunk(struct gw_server *server, uint32_t index)
+{
+    struct gw_shard *shard = server->shard;
+    uint32_t key = server->map->chunk[shard->chunk[index].global].key;
+    struct gw_update update;
+    fill_update(server, index, &update);
+    update.trust_ratio = server->step.trust[key];
+    gw_shard_apply(shard, index, &update);
+    gw_commit_worked(server, index, 3 + 2 * shard->optimizer->states);
 }
 
 /* Returns 0 when a snapshot is in the way. */
 static int finish_chunk(struct gw_server *server, uint32_t index)
 {
-    struct gw_whole_step *step = &server->step;
-    struct gw_shard *shard = server->shard;
     if (!gw_save_before_update(server, index))
         return 0;
-    if (step->skip) {
-        gw_shard_skip(shard, index);
-    } else {
-        uint32_t key = server->map->chunk[shard->chunk[index].global].key;
-        step->update.trust_ratio = step->trust[key];
-        gw_shard_apply(shard, index, &step->update);
-        gw_commit_worked(server, index, 3 + 2 * shard->optimizer->states);
-    }
+    if (server->step.skip)
+        gw_shard_skip(server->shard, index);
+    else if (gw_shard_has_gradient(server->shard, index))
+        apply_chunk(server, index);
+    else
+        gw_shard_skip_update(server->shard, index);
     gw_commit_applied(server, GW_RANK_NONE, index);
     return 1;
 }
@@ -156,10 +187,10 @@ static void decided_step(struct gw_server *server,
     }
     step->skip = !decision->apply;
     step->nonfinite_n = 0;
+    step->clip = clip;
+    step->loss_scale = server->loss_scale;
     if (!decision->apply)
         gw_metrics_add(server->metrics, GW_METRIC_STEPS_SKIPPED, 1);
-    else if (server->shard->chunks > 0)
-        gw_commit_fill_update(server, 0, step->samples, clip, 1, &step->update);
     server->loss_scale = scale;
     if (server->shard->chunks == 0)
         return;

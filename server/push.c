@@ -25,9 +25,9 @@ static int fits(const struct gw_server *server,
                 uint32_t index,
                 const struct gw_frame *frame)
 {
-    if (frame->length == 0 && frame->count == 0)
+    if (frame->kind == GW_FRAME_PUSH && frame->length == 0)
         return 1;
-    if (frame->count == 0)
+    if (frame->count == 0 || frame->flags & GW_FLAG_UNCOUNTED)
         return 0;
     if (frame->kind == GW_FRAME_EXPORTED)
         return gw_push_is_plain(frame);
@@ -52,6 +52,7 @@ const char *gw_push_read(struct gw_server *server,
     push->absent = frame->length == 0;
     push->exported = frame->kind == GW_FRAME_EXPORTED;
     push->summed = (frame->flags & GW_FLAG_SUM) != 0;
+    push->uncounted = (frame->flags & GW_FLAG_UNCOUNTED) != 0;
     push->samples = frame->count;
     if (!push->absent)
         gw_metrics_add(server->metrics, GW_METRIC_BYTES_PUSHED,
@@ -96,8 +97,10 @@ static int are_due(const struct gw_server *server, const struct gw_push *push)
 
 const char *gw_push_parts(struct gw_server *server, struct gw_push *push)
 {
-    push->alone =
-        (struct gw_part){.rank = push->rank, .samples = push->samples};
+    push->alone = (struct gw_part){
+        .rank = push->rank,
+        .samples = push->samples,
+        .gradient = push->uncounted ? GW_GRADIENT_UNCOUNTED : GW_GRADIENT_MADE};
     push->part = &push->alone;
     push->n = 1;
     if (push->exported && !server->regime.lockstep)
@@ -127,7 +130,8 @@ int gw_push_land(struct gw_server *server,
     slot->sender = push->rank;
     slot->summed = push->summed;
     slot->exported = push->exported;
-    slot->nonfinite = part->nonfinite != 0;
+    slot->nonfinite = part->gradient == GW_GRADIENT_NONFINITE;
+    slot->uncounted = part->gradient == GW_GRADIENT_UNCOUNTED;
     slot->samples = part->samples;
     slot->source.absent = push->absent || part->rank != push->rank;
     if (push->decision <= server->decision)

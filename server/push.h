@@ -16,9 +16,10 @@ struct gw_push {
     uint32_t chunk; /* local index */
     uint64_t clock;
     uint64_t decision; /* the last that the sender knew */
-    uint8_t absent;    /* without samples, and so without bytes */
+    uint8_t absent;    /* without bytes: its ranks have no gradient */
     uint8_t exported;  /* its sender has the bytes, not the landing slot */
     uint8_t summed;    /* the parts are of several ranks */
+    uint8_t uncounted; /* absent, and its samples do not count */
     uint32_t samples;
     const struct gw_part *part; /* [n] each rank's, by gw_push_parts */
     uint32_t n;

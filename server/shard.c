@@ -254,6 +254,12 @@ void gw_shard_loaded(struct gw_shard *shard)
     }
 }
 
+/* Samples of a slot that do not count. */
+static uint64_t uncounted_of(const struct gw_shard_slot *slot)
+{
+    return slot->uncounted ? slot->samples : 0;
+}
+
 int gw_shard_hold(struct gw_shard *shard,
                   uint32_t rank,
                   uint32_t index,
@@ -270,6 +276,7 @@ int gw_shard_hold(struct gw_shard *shard,
     if (!slot->exported)
         slot->source.at = landing_of(shard, rank, index);
     chunk->samples += samples;
+    chunk->uncounted += uncounted_of(slot);
     chunk->held++;
     return chunk->held == shard->ranks;
 }
@@ -283,6 +290,7 @@ int gw_shard_unhold(struct gw_shard *shard, uint32_t rank, uint32_t index)
         return 0;
     slot->held = 0;
     chunk->samples -= slot->samples;
+    chunk->uncounted -= uncounted_of(slot);
     chunk->held--;
     return 1;
 }
@@ -303,6 +311,22 @@ void gw_shard_new_weights(struct gw_shard_chunk *chunk)
     chunk->updates++;
 }
 
+void gw_shard_old_weights(struct gw_shard_chunk *chunk)
+{
+    chunk->updates++;
+    chunk->skipped++;
+}
+
+uint64_t gw_shard_changes(const struct gw_shard_chunk *chunk)
+{
+    return chunk->updates - chunk->skipped;
+}
+
+uint64_t gw_shard_divisor(const struct gw_shard_chunk *chunk)
+{
+    return chunk->samples - chunk->uncounted;
+}
+
 void gw_shard_next_version(struct gw_shard *shard, uint32_t index, int applied)
 {
     struct gw_shard_chunk *chunk = &shard->chunk[index];
@@ -317,15 +341,13 @@ void gw_shard_next_version(struct gw_shard *shard, uint32_t index, int applied)
         slot->held = 0;
     }
     chunk->least = least_mark(shard, index);
-    if (applied) {
-        gw_shard_new_weights(chunk);
+    if (applied)
         chunk->pushes += steps * shard->ranks;
-    }
     if (chunk->reduced)
         shard->chunks_reduced--;
     chunk->reduced = 0;
     chunk->held = 0;
-    chunk->samples = 0;
+    chunk->samples = chunk->uncounted = 0;
 }
 
 void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t index)
@@ -336,6 +358,7 @@ void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t index)
     slot->held = 0;
     chunk->held--;
     chunk->samples -= slot->samples;
+    chunk->uncounted -= uncounted_of(slot);
     uint64_t steps =
         gw_rounds_next(&shard->rounds, chunk->fragment, slot->mark) -
         slot->mark;
@@ -350,6 +373,28 @@ void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t index)
 void gw_shard_skip(struct gw_shard *shard, uint32_t index)
 {
     gw_shard_next_version(shard, index, 0);
+}
+
+int gw_shard_has_gradient(const struct gw_shard *shard, uint32_t index)
+{
+    for (uint32_t rank = 0; rank < shard->ranks; rank++) {
+        const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
+        if (slot->held && !slot->source.absent)
+            return 1;
+    }
+    return 0;
+}
+
+void gw_shard_skip_update(struct gw_shard *shard, uint32_t index)
+{
+    gw_shard_old_weights(&shard->chunk[index]);
+    gw_shard_next_version(shard, index, 1);
+}
+
+void gw_shard_skip_push(struct gw_shard *shard, uint32_t rank, uint32_t index)
+{
+    gw_shard_old_weights(&shard->chunk[index]);
+    gw_shard_pass(shard, rank, index);
 }
 
 /* The copy goes into the landing slot. `given` takes fp32 of our own bf16,
@@ -376,7 +421,7 @@ const void *gw_shard_give(struct gw_shard *shard,
 {
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
     float *const *copies = shard->given ? shard->given : shard->landing;
-    gw_shard_slot(shard, rank, index)->given = chunk->updates;
+    gw_shard_slot(shard, rank, index)->given = gw_shard_changes(chunk);
     if (shard->payload_free)
         return NULL;
     if (shard->own)

@@ -38,21 +38,24 @@ struct gw_shard_chunk {
         stored;   /* elements in memory: all, or none in a payload-free shard */
     size_t first; /* element, in every array of this shard */
     uint64_t version;
-    uint64_t updates; /* optimizer steps so far */
+    uint64_t updates; /* optimizer steps so far, and of these */
+    uint64_t skipped; /* without a gradient of any rank: they changed nothing */
     uint64_t pushes;  /* applied, a step counting as one of each rank */
     uint64_t least;   /* the smallest mark of all ranks */
     uint32_t held;    /* ranks with a push here that is not yet applied */
-    uint64_t samples; /* their samples */
-    uint8_t ready;    /* it has weights */
-    uint8_t current;  /* which of weights[] holds `version` */
-    uint8_t reduced;  /* whole step: the sum of this clock is made */
-    uint8_t rounded;  /* `bf16` holds the current weights */
+    uint64_t samples; /* their samples, and of these */
+    uint64_t uncounted; /* those of ranks that leave the chunk out */
+    uint8_t ready;      /* it has weights */
+    uint8_t current;    /* which of weights[] holds `version` */
+    uint8_t reduced;    /* whole step: the sum of this clock is made */
+    uint8_t rounded;    /* `bf16` holds the current weights */
     uint8_t crc_known[GW_ENCODINGS]; /* of the current weights */
     uint32_t crc[GW_ENCODINGS];
     double square_sum; /* whole step: of the unscaled sum */
     uint32_t fragment; /* its fragment of the model, by which it is exchanged */
     /* per push, in groups: the content of `reduced`, 0 pushes: none */
     uint32_t group;
+    uint8_t group_bytes; /* one of them had bytes */
     uint64_t group_samples;
     double group_lr; /* sum of the learning rates of its pushes */
 };
@@ -60,7 +63,7 @@ struct gw_shard_chunk {
 /* One rank's place in one chunk. */
 struct gw_shard_slot {
     uint64_t mark;  /* clocks below it are in: the next one to come */
-    uint64_t given; /* each push: the chunk's updates at the last answer */
+    uint64_t given; /* each push: the chunk's changes at the last answer */
     struct gw_source source; /* its values; of one that is exported, once
                                 imports.c has found them */
     uint32_t staleness; /* each push: updates between that and the last push */
@@ -72,6 +75,7 @@ struct gw_shard_slot {
     uint8_t summed;    /* a part of a sum, which the sender's slot has */
     uint8_t nonfinite; /* summed: it was not finite */
     uint8_t exported;  /* its sender has it, and not the landing slot */
+    uint8_t uncounted; /* without bytes: its samples do not divide the sum */
 };
 
 struct gw_shard {
@@ -276,7 +280,8 @@ enum gw_status gw_shard_update_elastic(struct gw_shard *shard,
  * Each push, in groups (GW_SHARD_SUM). Gather: a held push, times its source's
  * weight, joins the chunk's group, which adds up samples and learning rates of
  * its pushes; mark and version go on as above. Update: the group makes the next
- * weights, and is empty. GW_ENONFINITE as above.
+ * weights, and is empty; a group without bytes is a skipped update.
+ * GW_ENONFINITE as above.
  */
 enum gw_status gw_shard_gather(struct gw_shard *shard,
                                uint32_t rank,
@@ -312,8 +317,25 @@ void gw_shard_apply(struct gw_shard *shard,
                     uint32_t chunk,
                     const struct gw_update *update);
 
-/* The next version has the old bits. */
+/* The step is not applied: the next version has the old bits. */
 void gw_shard_skip(struct gw_shard *shard, uint32_t chunk);
+
+/*
+ * No rank has a gradient of the chunk in this clock: `has_gradient` is 0, for
+ * no push that is held has bytes. The next version has the old bits, of weights
+ * and states, and `skipped` counts the update; the clock counts all the same.
+ */
+int gw_shard_has_gradient(const struct gw_shard *shard, uint32_t chunk);
+void gw_shard_skip_update(struct gw_shard *shard, uint32_t chunk);
+/* The same of a single push that has samples, but no bytes. */
+void gw_shard_skip_push(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
+
+/* Updates of the chunk that have changed it. */
+uint64_t gw_shard_changes(const struct gw_shard_chunk *chunk);
+
+/* Samples that divide the sum of the pushes that are held; not 0 where one of
+   them has bytes. */
+uint64_t gw_shard_divisor(const struct gw_shard_chunk *chunk);
 
 /* This rank's push of a chunk has a value that is not finite. */
 int gw_shard_is_nonfinite(const struct gw_shard *shard,
@@ -338,12 +360,14 @@ void gw_shard_begin_saved(struct gw_shard *shard, uint32_t i);
 
 /*
  * Within the shard. The current weights, an address and no more where it is
- * payload-free; the other array has the current weights from now on; the clock
- * of a chunk is over and its slots may be filled again.
+ * payload-free; the other array has the current weights from now on; an update
+ * changes nothing; the clock of a chunk is over and its slots may be filled
+ * again, and the clock counts in `pushes` if it was applied.
  */
 float *gw_shard_weights_of(const struct gw_shard *shard,
                            const struct gw_shard_chunk *chunk);
 void gw_shard_new_weights(struct gw_shard_chunk *chunk);
+void gw_shard_old_weights(struct gw_shard_chunk *chunk);
 void gw_shard_next_version(struct gw_shard *shard, uint32_t chunk, int applied);
 
 #endif

@@ -180,7 +180,7 @@ static int keep_states(struct gw_shard *shard,
         kept &= keep_array(shard, s < optimizer->states, &shard->state[s]);
     }
     for (uint32_t i = 0; i < shard->chunks && anew; i++) {
-        shard->chunk[i].updates = 0;
+        shard->chunk[i].updates = shard->chunk[i].skipped = 0;
         for (uint32_t rank = 0; rank < shard->ranks; rank++)
             gw_shard_slot(shard, rank, i)->given = 0;
     }

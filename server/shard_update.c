@@ -64,6 +64,7 @@ enum gw_status gw_shard_update(struct gw_shard *shard,
         if (left > slice)
             shard->breathe(shard->breather);
     }
+    gw_shard_new_weights(chunk);
     gw_shard_next_version(shard, index, 1);
     return finite ? GW_OK : GW_ENONFINITE;
 }
@@ -141,12 +142,15 @@ enum gw_status gw_shard_gather(struct gw_shard *shard,
         memset(sum, 0, chunk->stored * sizeof *sum);
         chunk->group_samples = 0;
         chunk->group_lr = 0;
+        chunk->group_bytes = 0;
     }
-    int finite = gw_add_weighted((double)slot->source.weight, chunk->stored,
+    int finite = slot->source.absent ||
+                 gw_add_weighted((double)slot->source.weight, chunk->stored,
                                  gw_source_values(&slot->source), sum);
     chunk->group++;
-    chunk->group_samples += slot->samples;
-    chunk->group_lr += lr;
+    chunk->group_bytes |= !slot->source.absent;
+    chunk->group_samples += slot->uncounted ? 0 : slot->samples;
+    chunk->group_lr += slot->uncounted ? 0 : lr;
     gw_shard_pass(shard, rank, index);
     return finite ? GW_OK : GW_ENONFINITE;
 }
@@ -158,13 +162,17 @@ void gw_shard_update_group(struct gw_shard *shard,
     struct gw_shard_chunk *chunk = &shard->chunk[index];
     float *states[GW_STATE_MAX];
     assert(chunk->group > 0);
+    chunk->group = 0;
+    if (!chunk->group_bytes) {
+        gw_shard_old_weights(chunk);
+        return;
+    }
     states_at(shard, chunk->first, states);
     gw_update_apply(shard->optimizer, update, chunk->stored,
                     shard->reduced + chunk->first,
                     gw_shard_weights_of(shard, chunk),
                     shard->weights[!chunk->current] + chunk->first, states);
     gw_shard_new_weights(chunk);
-    chunk->group = 0;
 }
 
 int gw_shard_reduce(struct gw_shard *shard, uint32_t index)
@@ -218,6 +226,7 @@ void gw_shard_apply(struct gw_shard *shard,
                     shard->reduced + chunk->first,
                     gw_shard_weights_of(shard, chunk),
                     shard->weights[!chunk->current] + chunk->first, states);
+    gw_shard_new_weights(chunk);
     gw_shard_next_version(shard, index, 1);
 }
 

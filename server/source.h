@@ -12,7 +12,7 @@ struct gw_source {
     const void *at;   /* its values */
     float weight;     /* their weight in a gathered sum */
     uint8_t encoding; /* enum gw_encoding; raw so far */
-    uint8_t absent;   /* no samples: a gradient of zeros without bytes */
+    uint8_t absent;   /* without bytes: no gradient, or one of zeros */
 };
 
 /* The values as fp32; NULL where the source is absent. */

@@ -73,13 +73,17 @@ const struct gw_part *gw_sum_of(const struct gw_server *server,
 {
     const struct gw_session *session = &server->session[push->rank];
     const struct gw_parts *parts = &session->parts;
-    uint64_t samples = 0;
+    uint64_t samples = 0, counted = 0;
     if (!parts->part || parts->clock[push->chunk] != push->clock + 1 ||
         !server->regime.lockstep)
         return NULL;
     const struct gw_part *row =
         parts->part + (size_t)push->chunk * session->group.n;
-    for (uint32_t i = 0; i < session->group.n; i++)
+    for (uint32_t i = 0; i < session->group.n; i++) {
         samples += row[i].samples;
-    return samples == push->samples ? row : NULL;
+        if (row[i].gradient != GW_GRADIENT_UNCOUNTED)
+            counted += row[i].samples;
+    }
+    return samples == push->samples && (push->absent || counted > 0) ? row
+                                                                     : NULL;
 }

@@ -177,9 +177,10 @@ void session_do_sum(struct session_sender *sender, struct input *input)
     uint8_t bytes[3 * GW_PART_BYTES], zero[4] = {0};
     struct gw_part part[3];
     for (uint32_t i = 0; i < 3; i++)
-        part[i] = (struct gw_part){.rank = (uint32_t)about(input, i),
-                                   .samples = (uint32_t)about(input, 2),
-                                   .nonfinite = take(input, 1) % 8 == 7};
+        part[i] = (struct gw_part){
+            .rank = (uint32_t)about(input, i),
+            .samples = (uint32_t)about(input, 2),
+            .gradient = (enum gw_part_gradient)(take(input, 1) % 5)};
     gw_parts_encode(part, 3, bytes);
     const struct gw_frame parts = {.kind = GW_FRAME_PARTS,
                                    .clock = about(input, clock),

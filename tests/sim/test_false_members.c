@@ -160,9 +160,10 @@ static void decisions_to_come_are_refused_where_they_are_made(void **state)
 
 enum sum_way {
     AS_IT_SHOULD,
-    BESIDES, /* the parts are of another clock */
-    AGAIN,   /* the other rank has pushed by itself before */
-    FOREIGN, /* it is the other rank's to push */
+    BESIDES,   /* the parts are of another clock */
+    AGAIN,     /* the other rank has pushed by itself before */
+    FOREIGN,   /* it is the other rank's to push */
+    UNCOUNTED, /* neither part counts */
 };
 
 struct sum_lie {
@@ -187,6 +188,7 @@ static const struct sum_lie sum_lies[] = {
     {"parts of another clock", {0, 1}, {2, 2}, 2, 4, BESIDES},
     {"a part that is in already", {0, 1}, {2, 2}, 2, 4, AGAIN},
     {"another owner's chunk", {0, 1}, {2, 2}, 2, 4, FOREIGN},
+    {"a sum of no part", {0, 1}, {2, 2}, 2, 4, UNCOUNTED},
 };
 /* clang-format on */
 
@@ -196,9 +198,10 @@ static void send_sum(struct session_sender *sender,
 {
     uint32_t chunk = chunk_at(sender->world, index);
     uint8_t bytes[2 * GW_PART_BYTES];
-    const struct gw_part part[2] = {
-        {.rank = sum->rank[0], .samples = sum->samples[0]},
-        {.rank = sum->rank[1], .samples = sum->samples[1]}};
+    enum gw_part_gradient gradient =
+        sum->way == UNCOUNTED ? GW_GRADIENT_UNCOUNTED : GW_GRADIENT_MADE;
+    const struct gw_part part[2] = {{sum->rank[0], sum->samples[0], gradient},
+                                    {sum->rank[1], sum->samples[1], gradient}};
     const struct gw_frame parts = {.kind = GW_FRAME_PARTS,
                                    .clock = sum->way == BESIDES,
                                    .chunk = chunk,
@@ -323,6 +326,29 @@ static void two_whole_steps_are_not_one(void **state)
     }
 }
 
+/* A rank without a gradient says so without bytes: a sum with bytes that is
+   divided by nothing cannot be. */
+static void bytes_that_do_not_count_are_refused(void **state)
+{
+    (void)state;
+    for (int lies = 0; lies < 2; lies++) {
+        struct session_world *world =
+            session_open(&(struct session_options){0});
+        struct session_sender *sender = &world->sender[0];
+        begin(world);
+        struct gw_frame frame =
+            session_put(sender, GW_FRAME_PUSH, chunk_at(world, 0), 0);
+        frame.flags = GW_FLAG_UNCOUNTED;
+        if (!lies)
+            frame.length = frame.window = 0;
+        send_zeros(sender, &frame);
+        session_pass_time(world, TURN_US);
+        assert_int_equal(sender->up, !lies);
+        assert_int_equal(world->server->shard->chunk[0].held, !lies);
+        session_close(world);
+    }
+}
+
 /* The norm to which gradients are clipped is divided by what votes count. */
 static void a_vote_of_more_samples_ends_the_job(void **state)
 {
@@ -402,6 +428,7 @@ int main(void)
         cmocka_unit_test(sums_that_cannot_be_are_refused),
         cmocka_unit_test(sums_of_no_group_are_refused),
         cmocka_unit_test(two_whole_steps_are_not_one),
+        cmocka_unit_test(bytes_that_do_not_count_are_refused),
         cmocka_unit_test(a_vote_of_more_samples_ends_the_job),
         cmocka_unit_test(scores_of_more_than_the_test_set_are_refused),
     };

@@ -156,6 +156,20 @@ enum gw_status gw_client_push(struct gw_client *client,
     return GW_OK;
 }
 
+/* No worker of these tests has samples and no gradient. */
+enum gw_status gw_client_skip(struct gw_client *client,
+                              size_t first,
+                              size_t n,
+                              uint64_t clock,
+                              uint64_t next,
+                              uint32_t samples,
+                              int counts)
+{
+    (void)counts;
+    assert_int_equal(samples, 0);
+    return gw_client_push(client, first, n, clock, next, 0);
+}
+
 /* ---- workers ---- */
 
 static enum gw_status need(void *context, size_t first, size_t n)
@@ -275,6 +289,7 @@ open_worker(struct mlp_workers *all, uint32_t rank, const struct gw_key *keys)
         .gradients = cpu->alloc(all->device, map->arena_bytes),
         .weight = calloc(MLP_KEYS, sizeof(float *)),
         .gradient = calloc(MLP_KEYS, sizeof(float *)),
+        .done = calloc(MLP_KEYS, sizeof(struct gw_rank_done)),
     };
     const struct gw_dataset_shape row = {
         .channels = 1, .height = 1, .width = MLP_IN};
@@ -307,6 +322,7 @@ static void close_worker(struct gw_rank *worker)
     worker->backend->free(worker->device, worker->gradients);
     free(worker->weight);
     free(worker->gradient);
+    free(worker->done);
 }
 
 /* ---- a job ---- */

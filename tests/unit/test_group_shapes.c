@@ -198,7 +198,10 @@ static void sums_of_groups_have_the_bits_of_all(void **state)
 
 static void parts_are_read(void **state)
 {
-    const struct gw_part said[] = {{4, 10, 0}, {5, 0, 0}, {6, 7, 1}, {7, 1, 0}};
+    const struct gw_part said[] = {{4, 10, GW_GRADIENT_UNCOUNTED},
+                                   {5, 0, GW_GRADIENT_MADE},
+                                   {6, 7, GW_GRADIENT_NONFINITE},
+                                   {7, 1, GW_GRADIENT_COUNTED}};
     struct gw_part heard[4];
     uint8_t bytes[4 * GW_PART_BYTES];
     (void)state;
@@ -207,7 +210,7 @@ static void parts_are_read(void **state)
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(heard[i].rank, said[i].rank);
         assert_int_equal(heard[i].samples, said[i].samples);
-        assert_int_equal(heard[i].nonfinite, said[i].nonfinite);
+        assert_int_equal(heard[i].gradient, said[i].gradient);
     }
     /* of other ranks, too few, and with a word that nobody knows */
     assert_int_equal(gw_parts_decode(bytes, sizeof bytes, 0, 4, heard),
@@ -217,7 +220,7 @@ static void parts_are_read(void **state)
         GW_EPROTO);
     assert_int_equal(gw_parts_decode(bytes, sizeof bytes, 4, 2, heard),
                      GW_EPROTO);
-    bytes[8] = 2;
+    bytes[8] = 4;
     assert_int_equal(gw_parts_decode(bytes, sizeof bytes, 4, 4, heard),
                      GW_EPROTO);
 }

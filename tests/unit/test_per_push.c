@@ -221,6 +221,87 @@ static void pushes_become_what_the_equations_say(void **state)
             run_both(&rows[r], (enum plain_kind)rule);
 }
 
+/* ---- keys without a gradient ---- */
+
+static int plain_bytes; /* the group has a gradient */
+
+static void end_plain_group(void)
+{
+    if (plain_bytes) {
+        plain_group(&plain);
+        return;
+    }
+    memset(plain.sum, 0, sizeof plain.sum);
+    plain.sum_lr = 0;
+    plain.sum_samples = plain.gathered = 0;
+}
+
+/* A push with a gradient, or without one: then its samples count or do not. */
+static void
+gather_or_not(uint32_t of, uint32_t rank, int t, int has, int counts)
+{
+    struct gw_shard_slot *slot = gw_shard_slot(one.server.shard, rank, 0);
+    uint64_t delay = plain.optimizer.updates - plain.given_at[rank];
+    double stale = of > 1 ? fmax(1, (double)delay) : 1;
+    slot->uncounted = !has && !counts;
+    for (int i = 0; i < N; i++) {
+        double g = gradient(rank, t, i, (double)held[rank][i]);
+        one.server.shard->landing[rank][i] = has ? (float)(8 * g) : NAN;
+        plain.sum[i] += has ? 8 * g / stale : 0;
+    }
+    gw_shard_hold(one.server.shard, rank, 0, 8, !has);
+    gw_commit_of(&one.server)->reduce(&one.server, 0);
+    assert_false(gw_server_is_over(&one.server));
+    assert_int_equal(slot->staleness, delay);
+    give(rank);
+    plain_bytes = plain.gathered > 0 ? plain_bytes | has : has;
+    plain.sum_samples += has || counts ? 8 : 0;
+    plain.sum_lr += has || counts ? LR * 8 / 32 : 0;
+    if (++plain.gathered == of)
+        end_plain_group();
+    plain_pushes++;
+    plain_give(&plain, rank);
+}
+
+/* A push without a gradient joins its group; a group of such pushes changes
+   nothing, and nobody is later for it. Nor does a push by itself. */
+static void pushes_without_a_gradient_change_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *policy;
+        uint32_t of;
+    } row[] = {{"stale-lr:1", 4}, {"stale-lr:2", 2}, {"async", 1}};
+    for (size_t r = 0; r < 3; r++) {
+        char policy[64];
+        snprintf(policy, sizeof policy, "cluster.policy=%s", row[r].policy);
+        open_server(SETTINGS("optimizer.lr=0.0625", "optimizer.kind=adamw",
+                             "optimizer.weight_decay=0.03",
+                             "optimizer.beta1=0.9", "optimizer.beta2=0.99",
+                             "optimizer.eps=1e-3"),
+                    SETTINGS(policy));
+        plain_begin(PLAIN_ADAMW);
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            give(rank);
+        for (int t = 0; t < STEPS; t++)
+            gather_or_not(row[r].of, rank_at(t), t,
+                          t % 7 > 1 && (t < 20 || t >= 28), t % 3 > 0);
+        gw_commit_of(&one.server)->quiesce(&one.server);
+        if (plain.gathered > 0)
+            end_plain_group();
+        double off =
+            plain_distance(N, gw_shard_weights(one.server.shard, 0), plain.w);
+        print_message("# %s: %.1e of the largest weight\n", row[r].policy, off);
+        assert_true(off <= 2e-6);
+        const struct gw_shard_chunk *chunk = &one.server.shard->chunk[0];
+        assert_int_equal(chunk->updates, (STEPS + row[r].of - 1) / row[r].of);
+        assert_int_equal(gw_shard_changes(chunk), plain.optimizer.updates);
+        assert_int_equal(chunk->version, STEPS);
+        assert_int_equal(chunk->pushes, STEPS);
+        single_close(&one);
+    }
+}
+
 /* ---- frozen results ---- */
 
 static const struct frozen *find_frozen(const char *name)
@@ -371,6 +452,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pushes_become_what_the_equations_say),
+        cmocka_unit_test(pushes_without_a_gradient_change_nothing),
         cmocka_unit_test(delay_compensation_is_zheng_s),
         cmocka_unit_test(elastic_averaging_is_zhang_s),
         cmocka_unit_test(a_want_may_overtake_its_push),

@@ -290,9 +290,10 @@ void gw_client_computed(struct gw_client *client,
 
 /*
  * Gives the gradients of keys [first, first + n) of `clock`, sums over
- * `samples` samples (0: none, the arena is not read), and asks for version
- * `next` of the same keys, clock + 1 where every step is pushed. Returns at
- * once.
+ * `samples` samples, and asks for version `next` of the same keys, clock + 1
+ * where every step is pushed. Returns at once. gw_client_skip gives none: the
+ * arena is not read. With `counts` the sum of the others is divided by these
+ * samples all the same. Without samples both do the same.
  */
 enum gw_status gw_client_push(struct gw_client *client,
                               size_t first,
@@ -300,6 +301,13 @@ enum gw_status gw_client_push(struct gw_client *client,
                               uint64_t clock,
                               uint64_t next,
                               uint32_t samples);
+enum gw_status gw_client_skip(struct gw_client *client,
+                              size_t first,
+                              size_t n,
+                              uint64_t clock,
+                              uint64_t next,
+                              uint32_t samples,
+                              int counts);
 
 /* The result of one evaluation, over all workers. */
 struct gw_client_score {

@@ -44,13 +44,14 @@ void gw_client_chunks_close(struct gw_client *client)
 
 void gw_client_chunk_pushed(struct gw_client *client,
                             uint32_t index,
-                            uint64_t clock,
-                            uint32_t samples,
+                            const struct gw_pushed *pushed,
                             const struct gw_push_terms *terms)
 {
     struct gw_client_chunk *chunk = &client->chunks->chunk[index];
-    chunk->pushed = clock + 1;
-    chunk->samples = samples;
+    chunk->pushed = pushed->clock + 1;
+    chunk->samples = pushed->samples;
+    chunk->empty = pushed->empty != 0;
+    chunk->uncounted = pushed->uncounted != 0;
     chunk->apart = terms->apart != 0;
     chunk->still = terms->still != 0;
 }
@@ -62,11 +63,15 @@ void gw_client_chunk_set_via(struct gw_client *client,
     client->chunks->chunk[index].via = (uint8_t)via;
 }
 
-void gw_client_chunk_set_samples(struct gw_client *client,
-                                 uint32_t index,
-                                 uint32_t samples)
+void gw_client_chunk_summed(struct gw_client *client,
+                            uint32_t index,
+                            uint32_t samples,
+                            int empty)
 {
-    client->chunks->chunk[index].samples = samples;
+    struct gw_client_chunk *chunk = &client->chunks->chunk[index];
+    chunk->samples = samples;
+    chunk->empty = empty != 0;
+    chunk->uncounted = 0; /* its parts tell */
 }
 
 void gw_client_chunk_set_seeding(struct gw_client *client,

@@ -40,8 +40,13 @@ struct gw_group_peer {
 struct gw_sum_part {
     uint64_t clock; /* + 1, of its gradient; 0: none */
     uint32_t samples;
-    int nonfinite;
+    enum gw_part_gradient gradient;
 };
+
+static inline int gw_sum_part_is_empty(const struct gw_sum_part *part)
+{
+    return part->samples == 0 || part->gradient >= GW_GRADIENT_COUNTED;
+}
 
 /* Weights of a chunk that we own, on their way to one peer. */
 struct gw_group_share {

@@ -321,7 +321,7 @@ int gw_client_out_find(struct gw_client *client,
     const struct gw_client_chunk *chunk = &client->chunk[index];
     struct gw_client_bytes bytes = {GW_BYTES_ARENA, NULL};
     client->out->chunk[index].exported = 0;
-    if (!chunk->seeding && chunk->samples == 0) {
+    if (!chunk->seeding && chunk->empty) {
         bytes.place = GW_BYTES_NONE;
     } else if (client->job->payload_free) {
         bytes.at = NULL;

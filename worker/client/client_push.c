@@ -16,6 +16,8 @@ struct run {
     size_t first, n;
     uint64_t clock, next;
     uint32_t samples;
+    int empty;     /* without bytes, */
+    int uncounted; /* and without effect on the divisor */
     struct gw_push_terms terms;
 };
 
@@ -40,12 +42,32 @@ static int has_room(const struct gw_client *client)
     return atomic_load(&pushes->in) - atomic_load(&pushes->out) < RUNS;
 }
 
-/* Gradients of a local policy are made on the host. */
+/* Gradients of a local policy are made on the host; there may be none. */
 static void set_on_host(struct gw_client *client, size_t first, size_t n)
 {
     const struct gw_map *map = client->map;
     for (uint32_t c = map->key_chunk[first]; c < map->key_chunk[first + n]; c++)
         gw_client_set_on_device(client, c, 0);
+}
+
+static enum gw_status push_run(struct gw_client *client, struct run run)
+{
+    struct gw_client_pushes *pushes = client->pushes;
+    gw_member_set_clock(client->member, run.clock);
+    if (!has_room(client)) {
+        enum gw_status status =
+            gw_client_wait_for(client, has_room, GW_WAITING_UNWATCHED);
+        if (status != GW_OK)
+            return status;
+    }
+    run.terms = gw_client_push_terms(client, run.next);
+    if (run.terms.local || run.empty)
+        set_on_host(client, run.first, run.n);
+    uint32_t in = atomic_load(&pushes->in);
+    pushes->run[in % RUNS] = run;
+    atomic_store(&pushes->in, in + 1);
+    gw_loop_post(client->loop, &pushes->task);
+    return gw_client_is_over(client) ? client->error.status : GW_OK;
 }
 
 enum gw_status gw_client_push(struct gw_client *client,
@@ -55,27 +77,29 @@ enum gw_status gw_client_push(struct gw_client *client,
                               uint64_t next,
                               uint32_t samples)
 {
-    struct gw_client_pushes *pushes = client->pushes;
-    gw_member_set_clock(client->member, clock);
-    if (!has_room(client)) {
-        enum gw_status status =
-            gw_client_wait_for(client, has_room, GW_WAITING_UNWATCHED);
-        if (status != GW_OK)
-            return status;
-    }
-    const struct gw_push_terms terms = gw_client_push_terms(client, next);
-    if (terms.local)
-        set_on_host(client, first, n);
-    uint32_t in = atomic_load(&pushes->in);
-    pushes->run[in % RUNS] = (struct run){.first = first,
-                                          .n = n,
-                                          .clock = clock,
-                                          .next = next,
-                                          .samples = samples,
-                                          .terms = terms};
-    atomic_store(&pushes->in, in + 1);
-    gw_loop_post(client->loop, &pushes->task);
-    return gw_client_is_over(client) ? client->error.status : GW_OK;
+    return push_run(client, (struct run){.first = first,
+                                         .n = n,
+                                         .clock = clock,
+                                         .next = next,
+                                         .samples = samples,
+                                         .empty = samples == 0});
+}
+
+enum gw_status gw_client_skip(struct gw_client *client,
+                              size_t first,
+                              size_t n,
+                              uint64_t clock,
+                              uint64_t next,
+                              uint32_t samples,
+                              int counts)
+{
+    return push_run(client, (struct run){.first = first,
+                                         .n = n,
+                                         .clock = clock,
+                                         .next = next,
+                                         .samples = samples,
+                                         .empty = 1,
+                                         .uncounted = !counts});
 }
 
 int gw_client_has_taken_pushes(const struct gw_client *client)
@@ -98,8 +122,11 @@ push_key(struct gw_client *client, size_t key, const struct run *run)
                 gw_client_shard_peer(client, map->chunk[c].shard)->name);
             return;
         }
-        gw_client_chunk_pushed(client, c, run->clock, run->samples,
-                               &run->terms);
+        const struct gw_pushed pushed = {.clock = run->clock,
+                                         .samples = run->samples,
+                                         .empty = run->empty,
+                                         .uncounted = run->uncounted};
+        gw_client_chunk_pushed(client, c, &pushed, &run->terms);
         if (run->terms.sums) {
             gw_host_group_push(client->group, c);
         } else {
@@ -154,6 +181,15 @@ static uint32_t window_of(const struct gw_client *client, uint32_t index)
                : gw_client_landing_window(client, shard);
 }
 
+static uint16_t flags_of(const struct gw_client_chunk *chunk)
+{
+    if (is_sum(chunk))
+        return GW_FLAG_SUM;
+    return !chunk->seeding && chunk->samples > 0 && chunk->uncounted
+               ? GW_FLAG_UNCOUNTED
+               : 0;
+}
+
 /* The frame of a chunk, for bytes at that kind of place. */
 static struct gw_frame frame_of(const struct gw_client *client,
                                 uint32_t index,
@@ -163,7 +199,7 @@ static struct gw_frame frame_of(const struct gw_client *client,
     const struct gw_client_chunk *chunk = &client->chunk[index];
     struct gw_frame frame = {
         .kind = chunk->seeding ? GW_FRAME_SEED : GW_FRAME_PUSH,
-        .flags = is_sum(chunk) ? GW_FLAG_SUM : 0,
+        .flags = flags_of(chunk),
         .clock = chunk->seeding ? 0 : chunk->pushed - 1,
         .window = GW_WINDOW_NONE,
         .chunk = index,

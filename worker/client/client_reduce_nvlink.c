@@ -126,7 +126,7 @@ sum_chunk(struct gw_host_group *group, uint32_t index, struct gw_error *error)
     uint8_t nonfinite[GW_GROUP_MAX] = {0};
     uint32_t self = group->client->job->rank - group->ranks.first;
     for (uint32_t i = 0; i < group->ranks.n; i++)
-        part[i] = chunk->part[i].samples == 0 ? NULL
+        part[i] = gw_sum_part_is_empty(&chunk->part[i]) ? NULL
                   : i == self ? gw_client_gradients(group->client)
                               : gw_host_group_at(group, i)->imported.gradients;
     const struct gw_device_sum what = {
@@ -140,7 +140,8 @@ sum_chunk(struct gw_host_group *group, uint32_t index, struct gw_error *error)
     enum gw_status status =
         group->device->sum(group->device->owner, &what, nonfinite, error);
     for (uint32_t i = 0; i < group->ranks.n; i++)
-        chunk->part[i].nonfinite = nonfinite[i];
+        if (nonfinite[i])
+            chunk->part[i].gradient = GW_GRADIENT_NONFINITE;
     return status;
 }
 

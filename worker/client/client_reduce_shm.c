@@ -50,8 +50,9 @@ static int find_sources(struct gw_host_group *group,
                         const float **source)
 {
     for (uint32_t i = 0; i < group->ranks.n; i++) {
-        source[i] = chunk->part[i].samples > 0 ? arena_of(group, i) : NULL;
-        if (chunk->part[i].samples > 0 && !source[i])
+        int empty = gw_sum_part_is_empty(&chunk->part[i]);
+        source[i] = empty ? NULL : arena_of(group, i);
+        if (!empty && !source[i])
             return 0;
     }
     return 1;
@@ -72,7 +73,7 @@ static void sum(struct gw_host_group *group, uint32_t index)
                        gw_client_gradients(group->client) + first);
     for (uint32_t i = 0; i < group->ranks.n; i++)
         if (spoilers >> i & 1)
-            chunk->part[i].nonfinite = 1;
+            chunk->part[i].gradient = GW_GRADIENT_NONFINITE;
     gw_host_group_summed(group, index);
 }
 

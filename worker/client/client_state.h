@@ -75,10 +75,12 @@ struct gw_client_chunk {
     uint64_t pushed;       /* clock pushed and not yet answered, + 1; 0: none */
     uint64_t pull;         /* name of the pull not yet answered, 0: none */
     uint32_t samples;
-    uint8_t via;     /* enum gw_client_via, of the last push */
-    uint8_t apart;   /* its weights come from the shard all the same */
-    uint8_t seeding; /* seed sent and not yet answered */
-    uint8_t still;   /* the gradient does not change until it is answered */
+    uint8_t empty;     /* the push has no bytes, */
+    uint8_t uncounted; /* and its samples do not count */
+    uint8_t via;       /* enum gw_client_via, of the last push */
+    uint8_t apart;     /* its weights come from the shard all the same */
+    uint8_t seeding;   /* seed sent and not yet answered */
+    uint8_t still;     /* the gradient does not change until it is answered */
 };
 
 /* The terms of a push, by the policy that holds. */
@@ -400,19 +402,24 @@ enum gw_status gw_client_chunks_open(struct gw_client *client);
 void gw_client_chunks_close(struct gw_client *client);
 /* Tables for the chunks of the map. GW_ENOMEM. */
 enum gw_status gw_client_chunks_make(struct gw_client *client);
-/* A gradient of `clock` is pushed. */
+/* A gradient of `clock` is pushed, or the news that there is none. */
+struct gw_pushed {
+    uint64_t clock;
+    uint32_t samples;
+    int empty, uncounted;
+};
 void gw_client_chunk_pushed(struct gw_client *client,
                             uint32_t chunk,
-                            uint64_t clock,
-                            uint32_t samples,
+                            const struct gw_pushed *pushed,
                             const struct gw_push_terms *terms);
 void gw_client_chunk_set_via(struct gw_client *client,
                              uint32_t chunk,
                              enum gw_client_via via);
-/* Samples of the sum that is pushed of it. */
-void gw_client_chunk_set_samples(struct gw_client *client,
-                                 uint32_t chunk,
-                                 uint32_t samples);
+/* The sum of it that is pushed. */
+void gw_client_chunk_summed(struct gw_client *client,
+                            uint32_t chunk,
+                            uint32_t samples,
+                            int empty);
 void gw_client_chunk_set_seeding(struct gw_client *client,
                                  uint32_t chunk,
                                  int seeding);

@@ -20,11 +20,21 @@ static uint64_t samples_of(const struct gw_host_group *group, uint32_t index)
     return samples;
 }
 
+/* Nobody has a gradient of the chunk. */
+static int is_empty(const struct gw_host_group *group, uint32_t index)
+{
+    for (uint32_t i = 0; i < group->ranks.n; i++)
+        if (!gw_sum_part_is_empty(&group->chunk[index].part[i]))
+            return 0;
+    return 1;
+}
+
 void gw_host_group_summed(struct gw_host_group *group, uint32_t index)
 {
     const struct gw_client_chunk *ours = &group->client->chunk[index];
-    gw_client_chunk_set_samples(group->client, index,
-                                (uint32_t)samples_of(group, index));
+    gw_client_chunk_summed(group->client, index,
+                           (uint32_t)samples_of(group, index),
+                           is_empty(group, index));
     group->chunk[index].summed = ours->pushed;
     group->chunk[index].apart = ours->apart;
     gw_client_send_chunk(group->client, index);
@@ -50,7 +60,7 @@ static void make_sum(void *owner, uint32_t index)
     struct gw_client *client = group->client;
     if (!is_due(group, index))
         return;
-    if (samples_of(group, index) > 0 && !client->job->payload_free) {
+    if (!is_empty(group, index) && !client->job->payload_free) {
         group->ops->sum(group, index);
     } else {
         gw_client_set_on_device(client, index, 0);
@@ -106,7 +116,7 @@ struct gw_send *gw_host_group_parts(struct gw_host_group *group,
     for (uint32_t i = 0; i < group->ranks.n; i++)
         part[i] = (struct gw_part){.rank = group->ranks.first + i,
                                    .samples = chunk->part[i].samples,
-                                   .nonfinite = chunk->part[i].nonfinite};
+                                   .gradient = chunk->part[i].gradient};
     gw_parts_encode(part, group->ranks.n, chunk->parts);
     struct gw_send *note = note_of(group, index, chunk->parts, group->ranks.n);
     note->done = done;
@@ -114,6 +124,13 @@ struct gw_send *gw_host_group_parts(struct gw_host_group *group,
 }
 
 /* ---- ours, to the owner ---- */
+
+static enum gw_part_gradient gradient_of(const struct gw_client_chunk *ours)
+{
+    if (!ours->empty || ours->samples == 0)
+        return GW_GRADIENT_MADE;
+    return ours->uncounted ? GW_GRADIENT_UNCOUNTED : GW_GRADIENT_COUNTED;
+}
 
 static void tell_owner(struct gw_host_group *group, uint32_t index);
 
@@ -136,7 +153,9 @@ static void tell_owner(struct gw_host_group *group, uint32_t index)
     struct gw_group_peer *owner =
         gw_host_group_peer(group, gw_group_owner(group->ranks, index));
     const struct gw_part part = {.rank = client->job->rank,
-                                 .samples = client->chunk[index].samples};
+                                 .samples = client->chunk[index].samples,
+                                 .gradient =
+                                     gradient_of(&client->chunk[index])};
     chunk->tell_again = chunk->telling;
     if (chunk->telling || !gw_peer_is_up(owner->peer, GW_HOST_GROUP_LINK))
         return;
@@ -157,7 +176,9 @@ void gw_host_group_push(struct gw_host_group *group, uint32_t index)
     }
     gw_client_chunk_set_via(group->client, index, GW_CHUNK_OWNED);
     group->chunk[index].part[group->client->job->rank - group->ranks.first] =
-        (struct gw_sum_part){.clock = ours->pushed, .samples = ours->samples};
+        (struct gw_sum_part){.clock = ours->pushed,
+                             .samples = ours->samples,
+                             .gradient = gradient_of(ours)};
     maybe_sum(group, index);
 }
 
@@ -273,7 +294,8 @@ void gw_host_group_sum_parts(struct gw_host_group *group,
     }
     if (its->clock != frame->clock + 1) /* else the sum may be made */
         *its = (struct gw_sum_part){.clock = frame->clock + 1,
-                                    .samples = part.samples};
+                                    .samples = part.samples,
+                                    .gradient = part.gradient};
     maybe_sum(group, frame->chunk);
 }
 
