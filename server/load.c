@@ -32,8 +32,8 @@ struct gw_load {
     struct gw_manifest manifest;
     uint32_t arrays; /* weights, states, arrays of each rank; a checkpoint of
                         weights alone: 1 */
-    uint32_t anew;   /* so many, from the first state on, begin afresh: another
-                        optimizer */
+    int is_other;    /* another optimizer than the one before: */
+    uint32_t anew;   /* so many, from the first state on, begin afresh */
     size_t file;     /* of the manifest */
     uint8_t prefix[GW_SAFETENSORS_PREFIX_BYTES];
     uint8_t *text; /* manifest or header */
@@ -240,6 +240,24 @@ find_next(struct gw_load *load, uint32_t *array_p, uint32_t *chunk_p)
     return NULL;
 }
 
+/* The updates of a chunk that changed nothing, from the file that has its
+   weights. */
+static int take_skipped(struct gw_load *load, uint32_t index)
+{
+    const struct gw_shard *shard = load->server->shard;
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    if (!gw_tensors_skipped(load->tensors, shard->map, chunk->global,
+                            &chunk->skipped)) {
+        gw_fail(&load->error, GW_ECORRUPT,
+                "%s does not say how many updates were skipped", load->name);
+        return 0;
+    }
+    /* fragments of a model have not had the same number of updates */
+    if (chunk->skipped > chunk->updates)
+        chunk->skipped = chunk->updates;
+    return 1;
+}
+
 static void next_tensor(struct gw_load *load)
 {
     struct gw_shard *shard = load->server->shard;
@@ -257,6 +275,10 @@ static void next_tensor(struct gw_load *load)
         gw_fail(&load->error, GW_EMISMATCH,
                 "tensor %s of %s has another size or type", tensor->name,
                 load->name);
+        give_up(load);
+        return;
+    }
+    if (array == 0 && !load->is_other && !take_skipped(load, index)) {
         give_up(load);
         return;
     }
@@ -319,7 +341,9 @@ static void got_manifest(struct gw_load *load)
     const struct gw_shard *shard = load->server->shard;
     if (load->manifest.optimizer[0])
         load->arrays += gw_shard_saved(shard);
-    if (strcmp(load->manifest.optimizer, shard->optimizer->name) != 0)
+    load->is_other =
+        strcmp(load->manifest.optimizer, shard->optimizer->name) != 0;
+    if (load->is_other)
         load->anew = shard->optimizer->states;
     next_file(load);
 }

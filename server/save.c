@@ -46,7 +46,8 @@ struct gw_save {
     struct cut_point cut;               /* that is made */
     struct cut_point waiting[CUTS_MAX]; /* that are decided */
     uint32_t waiting_n;
-    uint8_t *saved; /* [chunks] */
+    uint8_t *saved;    /* [chunks] */
+    uint64_t *skipped; /* [chunks] of those that are saved */
     uint32_t saved_n;
     uint32_t arrays; /* weights, and those that gw_shard_saved counts */
     char (*names)[GW_SAVED_NAME_MAX]; /* [arrays - 1], of all but weights */
@@ -82,6 +83,7 @@ static void copy_chunk(struct gw_save *save, uint32_t index)
                from, chunk->elems * sizeof(float));
     }
     gw_commit_worked(save->server, index, 2 * save->arrays);
+    save->skipped[index] = chunk->skipped;
     save->saved[index] = 1;
     save->saved_n++;
 }
@@ -241,9 +243,13 @@ static void write_file(struct gw_work *work)
     struct gw_server *server = save->server;
     gw_safetensors_header_free(&save->header);
     save->error.text[0] = '\0';
-    save->status = gw_tensors_header(server->map, server->number, save->name,
-                                     save->arrays - 1, save->cut.clock,
-                                     &save->header, &save->error);
+    const struct gw_tensors_shard shard = {.number = server->number,
+                                           .states = save->name,
+                                           .n = save->arrays - 1,
+                                           .clock = save->cut.clock,
+                                           .skipped = save->skipped};
+    save->status =
+        gw_tensors_header(server->map, &shard, &save->header, &save->error);
     if (save->status != GW_OK)
         return;
     save->parts[0] = (struct gw_file_part){save->header.bytes, save->header.n};
@@ -319,8 +325,9 @@ enum gw_status gw_save_open(struct gw_server *server, struct gw_error *error)
     server->save = save;
     save->server = server;
     save->saved = calloc(shard->chunks + 1, sizeof *save->saved);
+    save->skipped = calloc(shard->chunks + 1, sizeof *save->skipped);
     save->place = calloc(shard->chunks + 1, sizeof *save->place);
-    if (!save->saved || !save->place)
+    if (!save->saved || !save->skipped || !save->place)
         return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
     for (uint32_t i = 0; i < shard->chunks; i++) {
         save->place[i] = save->array_bytes;
@@ -349,6 +356,7 @@ void gw_save_close(struct gw_server *server)
     gw_safetensors_header_free(&save->header);
     drop_snapshot(save);
     free(save->saved);
+    free(save->skipped);
     free(save->place);
     free(save);
 }

@@ -245,9 +245,9 @@ static enum gw_status write_shard(struct gw_disk *dir,
                                   struct gw_error *error)
 {
     const struct gw_map *map = checkpoint->map;
+    const struct gw_tensors_shard weights = {.number = 0};
     struct gw_safetensors_header header;
-    enum gw_status status =
-        gw_tensors_header(map, 0, NULL, 0, 0, &header, error);
+    enum gw_status status = gw_tensors_header(map, &weights, &header, error);
     if (status != GW_OK)
         return status;
     struct gw_file_part *parts = calloc(map->chunks + 1, sizeof *parts);

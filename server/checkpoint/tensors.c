@@ -2,6 +2,7 @@
 
 #include "server/checkpoint/tensors.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +15,9 @@
 /* Elements that are read at a time. */
 #define PIECE 4096
 
+/* In front of a chunk's name in the metadata. */
+#define SKIPPED "skipped"
+
 void gw_tensor_name(const struct gw_map *map,
                     uint32_t chunk,
                     const char *state,
@@ -25,41 +29,115 @@ void gw_tensor_name(const struct gw_map *map,
              place->key_elem, place->key_elem + place->elems);
 }
 
+/* ---- a shard's file ---- */
+
+/* An entry of the metadata. */
+struct entry {
+    char key[GW_TENSOR_NAME_MAX], value[24];
+};
+
+/* The memory of a header while it is made. */
+struct draft {
+    struct gw_tensor_spec *tensor; /* [tensors] */
+    uint64_t *shape;
+    char (*name)[GW_TENSOR_NAME_MAX];
+    struct entry *entry; /* [entries] */
+    struct gw_metadata *metadata;
+    size_t entries;
+};
+
+static int take_draft(struct draft *draft, size_t tensors, size_t entries)
+{
+    draft->tensor = calloc(tensors + 1, sizeof *draft->tensor);
+    draft->shape = calloc(tensors + 1, sizeof *draft->shape);
+    draft->name = calloc(tensors + 1, sizeof *draft->name);
+    draft->entry = calloc(entries, sizeof *draft->entry);
+    draft->metadata = calloc(entries, sizeof *draft->metadata);
+    return draft->tensor && draft->shape && draft->name && draft->entry &&
+           draft->metadata;
+}
+
+static void drop_draft(struct draft *draft)
+{
+    free(draft->tensor);
+    free(draft->shape);
+    free(draft->name);
+    free(draft->entry);
+    free(draft->metadata);
+}
+
+static void list_tensors(const struct gw_map *map,
+                         const struct gw_tensors_shard *shard,
+                         size_t n,
+                         struct draft *draft)
+{
+    size_t chunks = map->shard_chunks[shard->number];
+    for (size_t i = 0; i < n; i++) {
+        size_t array = i / chunks;
+        uint32_t chunk = map->shard_chunk[shard->number][i % chunks];
+        gw_tensor_name(map, chunk, array ? shard->states[array - 1] : NULL,
+                       draft->name[i]);
+        draft->shape[i] = map->chunk[chunk].elems;
+        draft->tensor[i] = (struct gw_tensor_spec){
+            .name = draft->name[i], .dims = 1, .shape = &draft->shape[i]};
+    }
+}
+
+static void add_entry(struct draft *draft, uint64_t count)
+{
+    struct entry *entry = &draft->entry[draft->entries];
+    snprintf(entry->value, sizeof entry->value, "%" PRIu64, count);
+    draft->metadata[draft->entries++] =
+        (struct gw_metadata){entry->key, entry->value};
+}
+
+static void list_entries(const struct gw_map *map,
+                         const struct gw_tensors_shard *shard,
+                         struct draft *draft)
+{
+    strcpy(draft->entry[0].key, "clock");
+    add_entry(draft, shard->clock);
+    for (uint32_t i = 0; i < map->shard_chunks[shard->number]; i++) {
+        if (!shard->skipped || shard->skipped[i] == 0)
+            continue;
+        gw_tensor_name(map, map->shard_chunk[shard->number][i], SKIPPED,
+                       draft->entry[draft->entries].key);
+        add_entry(draft, shard->skipped[i]);
+    }
+}
+
 enum gw_status gw_tensors_header(const struct gw_map *map,
-                                 uint32_t shard,
-                                 const char *const *states,
-                                 unsigned n_states,
-                                 uint64_t clock,
+                                 const struct gw_tensors_shard *shard,
                                  struct gw_safetensors_header *header,
                                  struct gw_error *error)
 {
-    size_t chunks = map->shard_chunks[shard], n = (1 + n_states) * chunks;
-    char step[24];
-    const struct gw_metadata metadata = {.key = "clock", .value = step};
-    struct gw_tensor_spec *tensors = calloc(n + 1, sizeof *tensors);
-    uint64_t *shape = calloc(n + 1, sizeof *shape);
-    char(*names)[GW_TENSOR_NAME_MAX] = calloc(n + 1, sizeof *names);
+    size_t chunks = map->shard_chunks[shard->number];
+    size_t tensors = (1 + shard->n) * chunks;
+    struct draft draft = {.entries = 0};
     enum gw_status status = GW_ENOMEM;
-    snprintf(step, sizeof step, "%" PRIu64, clock);
-    if (!tensors || !shape || !names) {
+    if (!take_draft(&draft, tensors, 1 + chunks)) {
         gw_fail(error, status, "no memory for a checkpoint's header");
         goto out;
     }
-    for (size_t i = 0; i < n; i++) {
-        size_t array = i / chunks;
-        uint32_t chunk = map->shard_chunk[shard][i % chunks];
-        gw_tensor_name(map, chunk, array ? states[array - 1] : NULL, names[i]);
-        shape[i] = map->chunk[chunk].elems;
-        tensors[i] = (struct gw_tensor_spec){
-            .name = names[i], .dims = 1, .shape = &shape[i]};
-    }
-    status =
-        gw_safetensors_header_make(tensors, n, &metadata, 1, header, error);
+    list_tensors(map, shard, tensors, &draft);
+    list_entries(map, shard, &draft);
+    status = gw_safetensors_header_make(draft.tensor, tensors, draft.metadata,
+                                        draft.entries, header, error);
 out:
-    free(tensors);
-    free(shape);
-    free(names);
+    drop_draft(&draft);
     return status;
+}
+
+int gw_tensors_skipped(const struct gw_safetensors *tensors,
+                       const struct gw_map *map,
+                       uint32_t chunk,
+                       uint64_t *skipped_p)
+{
+    char name[GW_TENSOR_NAME_MAX], *end;
+    gw_tensor_name(map, chunk, SKIPPED, name);
+    const char *told = gw_safetensors_metadata(tensors, name);
+    *skipped_p = told ? strtoull(told, &end, 10) : 0;
+    return !told || (isdigit((unsigned char)told[0]) && *end == '\0');
 }
 
 /* ---- reading ---- */

@@ -19,18 +19,30 @@ void gw_tensor_name(const struct gw_map *map,
                     const char *state,
                     char name[GW_TENSOR_NAME_MAX]);
 
-/*
- * The header of a shard's file: the weights of its chunks in their order, then
- * each of the n states likewise. Errors of gw_safetensors_header_make, and
- * GW_ENOMEM; *header is set only on GW_OK.
- */
+/* A shard's file: the weights of its chunks in their order, then each of the
+   states likewise. */
+struct gw_tensors_shard {
+    uint32_t number;
+    const char *const *states; /* [n] */
+    unsigned n;
+    uint64_t clock;
+    const uint64_t *skipped; /* [chunks] updates of each that changed nothing;
+                                NULL: none are told */
+};
+
+/* The header of the file. Errors of gw_safetensors_header_make, and GW_ENOMEM;
+ *header is set only on GW_OK. */
 enum gw_status gw_tensors_header(const struct gw_map *map,
-                                 uint32_t shard,
-                                 const char *const *states,
-                                 unsigned n,
-                                 uint64_t clock,
+                                 const struct gw_tensors_shard *shard,
                                  struct gw_safetensors_header *header,
                                  struct gw_error *error);
+
+/* The skipped updates of a chunk as the file of its weights tells them, by
+   "skipped.fc1.weight[0:16384]" in the metadata. 0: it is no count. */
+int gw_tensors_skipped(const struct gw_safetensors *tensors,
+                       const struct gw_map *map,
+                       uint32_t chunk,
+                       uint64_t *skipped_p);
 
 struct gw_tensors {
     struct gw_disk *disk;
