@@ -84,6 +84,7 @@ check_PROGRAMS += \
 	%D%/sim/test_origin \
 	%D%/sim/test_policies \
 	%D%/sim/test_rank \
+	%D%/sim/test_skip \
 	%D%/sim/test_policy_seeds \
 	%D%/sim/test_scores \
 	%D%/sim/test_seeds \
@@ -423,6 +424,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_origin_SOURCES = %D%/sim/test_origin.c $(GW_CLUSTER)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_rank_SOURCES = %D%/sim/test_rank.c $(GW_CLUSTER)
+%C%_sim_test_skip_SOURCES = %D%/sim/test_skip.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)

@@ -45,23 +45,54 @@ static size_t count_elems(const struct gw_rank *rank)
 
 /* ---- out ---- */
 
+/* An entry of the header's metadata. */
+struct entry {
+    char key[NAME_MAX_BYTES], value[24];
+};
+
+static void skipped_name_of(const struct gw_rank *rank,
+                            size_t key,
+                            char name[NAME_MAX_BYTES])
+{
+    snprintf(name, NAME_MAX_BYTES, "skipped.%s", rank->key[key].name);
+}
+
+/* Fills [3 + keys] entries; how many there are. */
+static size_t make_entries(const struct gw_rank *rank,
+                           const struct gw_inner *inner,
+                           uint64_t clock,
+                           struct entry *entry)
+{
+    size_t n = 3;
+    entry[0] = (struct entry){.key = "clock"};
+    snprintf(entry[0].value, sizeof entry->value, "%" PRIu64, clock);
+    entry[1] = (struct entry){.key = "optimizer"};
+    snprintf(entry[1].value, sizeof entry->value, "%s", inner->optimizer->name);
+    entry[2] = (struct entry){.key = "updates"};
+    snprintf(entry[2].value, sizeof entry->value, "%" PRIu64, *inner->updates);
+    for (size_t key = 0; key < rank->keys; key++) {
+        if (inner->skipped[key] == 0)
+            continue;
+        skipped_name_of(rank, key, entry[n].key);
+        snprintf(entry[n].value, sizeof entry->value, "%" PRIu64,
+                 inner->skipped[key]);
+        n++;
+    }
+    return n;
+}
+
 static enum gw_status make_header(const struct gw_rank *rank,
                                   struct gw_inner *inner,
                                   uint64_t clock,
                                   struct gw_error *error)
 {
     size_t keys = rank->keys, n = inner->optimizer->states * keys;
-    char step[24], updates[24];
-    const struct gw_metadata metadata[] = {
-        {.key = "clock", .value = step},
-        {.key = "optimizer", .value = inner->optimizer->name},
-        {.key = "updates", .value = updates}};
     struct gw_tensor_spec *tensors = calloc(n + 1, sizeof *tensors);
     char(*names)[NAME_MAX_BYTES] = calloc(n + 1, sizeof *names);
+    struct entry *entry = calloc(3 + keys, sizeof *entry);
+    struct gw_metadata *metadata = calloc(3 + keys, sizeof *metadata);
     enum gw_status status = GW_ENOMEM;
-    snprintf(step, sizeof step, "%" PRIu64, clock);
-    snprintf(updates, sizeof updates, "%" PRIu64, *inner->updates);
-    if (!tensors || !names) {
+    if (!tensors || !names || !entry || !metadata) {
         gw_fail(error, status, "no memory for a checkpoint's header");
         goto out;
     }
@@ -71,13 +102,17 @@ static enum gw_status make_header(const struct gw_rank *rank,
         tensors[i] = (struct gw_tensor_spec){
             .name = names[i], .dims = key->dims, .shape = key->shape};
     }
+    size_t entries = make_entries(rank, inner, clock, entry);
+    for (size_t i = 0; i < entries; i++)
+        metadata[i] = (struct gw_metadata){entry[i].key, entry[i].value};
     gw_safetensors_header_free(&inner->header);
-    status = gw_safetensors_header_make(tensors, n, metadata,
-                                        sizeof metadata / sizeof *metadata,
+    status = gw_safetensors_header_make(tensors, n, metadata, entries,
                                         &inner->header, error);
 out:
     free(tensors);
     free(names);
+    free(entry);
+    free(metadata);
     return status;
 }
 
@@ -169,6 +204,35 @@ static enum gw_status read_header(struct gw_rank *rank,
     return status;
 }
 
+/* 0: the text is no count. */
+static int read_count(const char *text, uint64_t *count_p)
+{
+    char *end = NULL;
+    if (!text || !isdigit((unsigned char)text[0]))
+        return 0;
+    *count_p = strtoull(text, &end, 10);
+    return *end == '\0';
+}
+
+/* The updates that had no gradient of a key: none where none are told. */
+static enum gw_status read_skipped(const struct gw_rank *rank,
+                                   const struct gw_inner *inner,
+                                   const char *file,
+                                   const struct gw_safetensors *tensors)
+{
+    for (size_t key = 0; key < rank->keys; key++) {
+        char name[NAME_MAX_BYTES];
+        skipped_name_of(rank, key, name);
+        const char *told = gw_safetensors_metadata(tensors, name);
+        inner->skipped[key] = 0;
+        if (told && (!read_count(told, &inner->skipped[key]) ||
+                     inner->skipped[key] > *inner->updates))
+            return gw_fail(rank->error, GW_ECORRUPT,
+                           "%s: %s is no part of the updates", file, name);
+    }
+    return GW_OK;
+}
+
 /* Reads the updates that the optimizer had made; it must be this one. */
 static enum gw_status read_updates(const struct gw_rank *rank,
                                    const struct gw_inner *inner,
@@ -177,16 +241,13 @@ static enum gw_status read_updates(const struct gw_rank *rank,
 {
     const char *optimizer = gw_safetensors_metadata(tensors, "optimizer");
     const char *updates = gw_safetensors_metadata(tensors, "updates");
-    char *end = NULL;
     if (!optimizer || strcmp(optimizer, inner->optimizer->name) != 0)
         return gw_fail(rank->error, GW_EMISMATCH, "%s is not the state of %s",
                        file, inner->optimizer->name);
-    uint64_t n = updates ? strtoull(updates, &end, 10) : 0;
-    if (!updates || !isdigit((unsigned char)updates[0]) || *end)
+    if (!read_count(updates, inner->updates))
         return gw_fail(rank->error, GW_ECORRUPT,
                        "%s does not say how many updates were made", file);
-    *inner->updates = n;
-    return GW_OK;
+    return read_skipped(rank, inner, file, tensors);
 }
 
 static int same_shape(const struct gw_tensor *tensor, const struct gw_key *key)

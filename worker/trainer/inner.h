@@ -1,7 +1,8 @@
 /*
  * The state of a worker's own optimizer in checkpoints: a file of each worker,
  * with a tensor "exp_avg.fc1.weight" in the key's shape for each array and
- * key, and the updates made so far in its metadata. Private to worker/.
+ * key, and in its metadata the updates made so far, and "skipped.fc1.weight",
+ * those of them without a gradient of the key, if any. Private to worker/.
  * Threads: the caller's.
  */
 #ifndef GW_WORKER_INNER_H
@@ -17,7 +18,8 @@ struct gw_rank;
 struct gw_inner {
     const struct gw_optimizer *optimizer;
     float *const *state; /* [optimizer->states] arenas, as the weights are */
-    uint64_t *updates;   /* the optimizer's so far */
+    uint64_t *updates;   /* the optimizer's so far, */
+    uint64_t *skipped;   /* and [keys] those that left a key out */
 
     float *snapshot; /* the copy that is sent; taken at the first cut */
     struct gw_safetensors_header header;

@@ -54,20 +54,28 @@ struct part {
     uint64_t samples; /* the round's, so far */
 };
 
+/* A key in its round, so far. */
+struct gone {
+    uint8_t taken;   /* the round's weights are taken */
+    uint8_t stepped; /* a step had a gradient of the key, */
+    uint8_t counts;  /* or the round's samples count without one */
+};
+
 struct gw_local {
     struct gw_rounds rounds;
     struct part *part;  /* [rounds.fragments] */
     uint32_t *fragment; /* [keys] */
-    uint8_t *taken;     /* [keys] the round's weights are taken */
+    struct gone *gone;  /* [keys] */
     float *own;         /* weights stepped on; NULL: rank->weights, and */
     float *from;        /* their copy on arrival; NULL: it is not kept */
     float *apart;       /* gradients; NULL: in the place of pushes */
     const struct gw_optimizer *optimizer;
-    uint64_t updates;           /* the optimizer's, so far */
+    uint64_t updates;           /* the optimizer's, so far, and */
+    uint64_t *skipped;          /* [keys] without a gradient of the key */
     float *state[GW_STATE_MAX]; /* arenas, as the weights */
     struct gw_inner inner;      /* the states, in checkpoints */
     struct gw_clip clip;
-    int counted; /* this step's samples are in */
+    int counted; /* this step is one of the updates */
 };
 
 static struct part *part_of(const struct gw_rank *rank, size_t key)
@@ -117,7 +125,7 @@ void gw_local_begin(struct gw_rank *rank)
         part->samples = 0;
         for (size_t key = 0; key < rank->keys; key++)
             if (local->fragment[key] == f)
-                local->taken[key] = 0;
+                local->gone[key] = (struct gone){.taken = 0};
     }
 }
 
@@ -125,7 +133,7 @@ static int is_due(const struct gw_rank *rank, size_t key)
 {
     const struct gw_local *local = rank->local;
     const struct part *part = part_of(rank, key);
-    return !local->taken[key] &&
+    return !local->gone[key].taken &&
            (gw_rounds_meets(&local->rounds, part->version) ||
             rank->clock >= part->version + local->rounds.overlap);
 }
@@ -140,7 +148,7 @@ static enum gw_status take(struct gw_rank *rank, size_t key)
     enum gw_status status = gw_client_wait(rank->client, key, 1, part->version);
     if (status != GW_OK)
         return status;
-    local->taken[key] = 1;
+    local->gone[key].taken = 1;
     if (local->from)
         memcpy(in_arena(rank, local->from, key), anchor,
                elems * sizeof *anchor);
@@ -162,7 +170,8 @@ enum gw_status gw_local_need(struct gw_rank *rank, size_t first, size_t n)
     /* all stand still: weights that have been taken so far come again after
        that */
     if (status == GW_EAGAIN)
-        memset(rank->local->taken, 0, rank->keys);
+        for (size_t key = 0; key < rank->keys; key++)
+            rank->local->gone[key].taken = 0;
     return status;
 }
 
@@ -201,7 +210,7 @@ static void step_key(struct gw_rank *rank, size_t key, double clip)
         .beta1 = config->optimizer.beta1,
         .beta2 = config->optimizer.beta2,
         .eps = config->optimizer.eps,
-        .t = local->updates,
+        .t = local->updates - local->skipped[key],
         .trust_ratio = 1,
     };
     gw_update_prepare(&update);
@@ -251,23 +260,37 @@ static void leave(struct gw_rank *rank, size_t key)
                     delta, NULL);
 }
 
-/* Pushes the keys [first, first + n) of one part at the end of its round. */
+/* Pushes the keys [first, first + n), which have gone alike, at the end of
+   their round. */
 static enum gw_status push(struct gw_rank *rank, size_t first, size_t n)
 {
     const struct part *part = part_of(rank, first);
+    const struct gone gone = rank->local->gone[first];
     /* weights count by their steps: they are there without a sample, too */
-    uint64_t count = is_way(&rank->local->rounds) ? part->samples
-                                                  : part->next - part->version;
+    int weights = !is_way(&rank->local->rounds);
+    uint64_t count = weights ? part->next - part->version : part->samples;
+    int bytes = weights || gone.stepped;
     for (size_t key = first; key < first + n; key++) {
         enum gw_status status =
-            rank->local->taken[key] ? GW_OK : take(rank, key);
+            rank->local->gone[key].taken ? GW_OK : take(rank, key);
         if (status != GW_OK)
             return status;
-        if (count > 0)
+        if (bytes)
             leave(rank, key);
     }
-    return gw_client_push(rank->client, first, n, part->version, part->next,
-                          (uint32_t)count);
+    if (bytes)
+        return gw_client_push(rank->client, first, n, part->version, part->next,
+                              (uint32_t)count);
+    return gw_client_skip(rank->client, first, n, part->version, part->next,
+                          (uint32_t)count, gone.counts);
+}
+
+/* Keys of one part that are pushed in one way. */
+static int go_alike(const struct gw_local *local, size_t a, size_t b)
+{
+    return local->fragment[a] == local->fragment[b] &&
+           local->gone[a].stepped == local->gone[b].stepped &&
+           local->gone[a].counts == local->gone[b].counts;
 }
 
 /* Once in a step, before its first update. */
@@ -310,6 +333,22 @@ gather(struct gw_rank *rank, size_t *first, size_t *n, double *factor_p)
     return 1;
 }
 
+/* The key's part of a step; a key without a gradient stays as it is. */
+static void go(struct gw_rank *rank, size_t key, double clip)
+{
+    struct gw_local *local = rank->local;
+    struct gone *gone = &local->gone[key];
+    if (rank->samples == 0)
+        return;
+    if (rank->done[key].skipped) {
+        local->skipped[key]++;
+        gone->counts |= rank->done[key].counts;
+        return;
+    }
+    step_key(rank, key, clip);
+    gone->stepped = 1;
+}
+
 enum gw_status gw_local_ready(struct gw_rank *rank, size_t first, size_t n)
 {
     const struct gw_local *local = rank->local;
@@ -317,12 +356,12 @@ enum gw_status gw_local_ready(struct gw_rank *rank, size_t first, size_t n)
     enum gw_status status = count(rank);
     if (status != GW_OK || !gather(rank, &first, &n, &factor))
         return status;
-    for (size_t key = first; key < first + n && rank->samples > 0; key++)
-        step_key(rank, key, factor);
+    for (size_t key = first; key < first + n; key++)
+        go(rank, key, factor);
     for (size_t key = first, end; key < first + n && status == GW_OK;
          key = end) {
         end = key + 1;
-        while (end < first + n && local->fragment[end] == local->fragment[key])
+        while (end < first + n && go_alike(local, key, end))
             end++;
         if (part_of(rank, key)->next == rank->clock + 1)
             status = push(rank, key, end - key);
@@ -368,11 +407,16 @@ static int keep_states(struct gw_rank *rank,
     }
     if (anew)
         local->updates = 0;
+    if (anew && local->skipped)
+        memset(local->skipped, 0, rank->keys * sizeof *local->skipped);
+    if (!local->skipped)
+        local->skipped = calloc(rank->keys, sizeof *local->skipped);
     local->optimizer = optimizer;
     local->inner.optimizer = optimizer;
     local->inner.state = local->state;
     local->inner.updates = &local->updates;
-    return kept;
+    local->inner.skipped = local->skipped;
+    return kept && local->skipped;
 }
 
 /* Sets when parts of the model are exchanged; all rounds begin here. */
@@ -384,9 +428,9 @@ static int keep_rounds(struct gw_rank *rank, const struct gw_rounds *rounds)
     local->part = calloc(rounds->fragments, sizeof *local->part);
     if (!local->fragment)
         local->fragment = calloc(rank->keys, sizeof *local->fragment);
-    if (!local->taken)
-        local->taken = calloc(rank->keys, sizeof *local->taken);
-    if (!local->part || !local->fragment || !local->taken)
+    if (!local->gone)
+        local->gone = calloc(rank->keys, sizeof *local->gone);
+    if (!local->part || !local->fragment || !local->gone)
         return 0;
     gw_rounds_divide(rounds, rank->key, rank->keys, local->fragment);
     for (uint32_t f = 0; f < rounds->fragments; f++)
@@ -499,6 +543,7 @@ void gw_local_close(struct gw_rank *rank)
     gw_clip_close(rank, &local->clip);
     free(local->part);
     free(local->fragment);
-    free(local->taken);
+    free(local->gone);
+    free(local->skipped);
     free(local);
 }

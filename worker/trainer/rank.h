@@ -7,7 +7,8 @@
  *   > close
  *
  * begin gives the next step, and this rank's samples of it. The trainer calls
- * need before it reads a tensor, and ready when the tensor's gradient is made.
+ * need before it reads a tensor, and ready when the tensor's gradient is made,
+ * or skip where it has none.
  * The policy, and waits for other ranks, are behind these calls: the trainer
  * does the same under every policy.
  *
@@ -200,7 +201,7 @@ int gw_rank_ahead(const struct gw_rank *rank, struct gw_rank_step *step_p);
  * Waits until keys [first, first + n) have the weights of the step, and copies
  * them to the trainer's own tensors, if it has any. A key that was needed
  * before in this step costs little. A trainer may need a key after another one
- * is ready.
+ * is ready or skipped.
  */
 enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n);
 
@@ -211,11 +212,22 @@ double gw_rank_loss_scale(const struct gw_rank *rank);
 /*
  * The gradients of keys [first, first + n), sums over the samples, are made, or
  * queued on the device. They do not change before the next version of these
- * keys is there. In a step to train each key is ready once, in any order, after
- * the last batch; if the rank has no samples, or scores, none is. GW_EUSAGE
- * otherwise, which fails the job.
+ * keys is there. In a step to train each key is ready or skipped once, in any
+ * order, after the last batch; if the rank has no samples, or scores, none is.
+ * GW_EUSAGE otherwise, which fails the job.
  */
 enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n);
+
+/*
+ * Keys [first, first + n) have no gradient in this step, which is final as
+ * gw_rank_ready is, and allowed where that is; waits for their weights. Servers
+ * take the gradients of other ranks, and with `counts` divide their sum by the
+ * samples of this rank as well. A key without a gradient of any rank stays as
+ * it is in this step: weights, states of the optimizer, its count of updates.
+ * Under local policies it does so on each rank by itself.
+ */
+enum gw_status
+gw_rank_skip(struct gw_rank *rank, size_t first, size_t n, int counts);
 
 /* Pushes the gradients that have come from the device by now; with `wait`, all
    of them. Does nothing if gradients are made in host memory. */

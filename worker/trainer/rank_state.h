@@ -69,9 +69,11 @@ struct gw_rank {
         *tensor; /* [keys], NULL: all are in the arenas */
     size_t keys;
     struct gw_rank_done {
-        uint8_t taken; /* the tensor has this step's weights */
-        uint8_t ready; /* its gradient was ready in this step */
-    } * done;          /* [keys] */
+        uint8_t taken;   /* the tensor has this step's weights */
+        uint8_t ready;   /* its gradient was ready in this step, or skipped */
+        uint8_t skipped; /* it has none, */
+        uint8_t counts;  /* and samples count all the same */
+    } * done;            /* [keys] */
     uint64_t sample_flop;
 
     struct gw_rank_arena weights_arena, gradients_arena;

@@ -4,11 +4,13 @@
  *   need      waits for weights, and has the device, or the trainer, take them
  *   ready     has gradients brought from there,
  *   hand_over and pushes them as they come, with the want for the next version
+ *   skip      pushes that there is none
  */
 #include "config.h"
 
 #include "worker/trainer/rank_state.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Time so far in which the rank did not wait. */
@@ -140,21 +142,27 @@ static void take_from_device(struct gw_rank *rank, size_t key)
         gw_mirror_fetch_part(rank->mirror, key, part.at, part.bytes);
 }
 
-/* The trainer's mistake would become a wrong sum, or a wait of all ranks. */
-static enum gw_status check_ready(struct gw_rank *rank, size_t first, size_t n)
+/* The trainer's mistake would become a wrong sum, or a wait of all ranks. `is`
+   it is ready, or skipped. */
+static enum gw_status
+check_final(struct gw_rank *rank, size_t first, size_t n, const char *is)
 {
-    const char *why = NULL;
+    const char *when = NULL;
+    char why[80];
     size_t key = first;
     if (rank->step.task != GW_RANK_TRAIN || rank->whole)
-        why = "is ready in a step that only scores";
+        when = "in a step that only scores";
     else if (rank->samples == 0)
-        why = "is ready in a step in which this rank has no samples";
-    while (!why && key < first + n)
+        when = "in a step in which this rank has no samples";
+    while (!when && key < first + n)
         if (rank->done[key].ready++)
-            why = "is ready twice in one step";
+            when = "twice in one step";
         else
             key++;
-    return why ? gw_rank_misused(rank, key, why) : GW_OK;
+    if (!when)
+        return GW_OK;
+    snprintf(why, sizeof why, "is %s %s", is, when);
+    return gw_rank_misused(rank, key, why);
 }
 
 /* Every key is ready, or others would wait for it. */
@@ -168,7 +176,7 @@ static enum gw_status check_all_ready(struct gw_rank *rank)
 
 enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n)
 {
-    enum gw_status status = check_ready(rank, first, n);
+    enum gw_status status = check_final(rank, first, n, "ready");
     if (status != GW_OK)
         return status;
     for (size_t key = first; key < first + n; key++)
@@ -178,6 +186,28 @@ enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n)
         take_from_device(rank, key);
     gw_mirror_hand_over(rank->mirror, first, n);
     return gw_rank_hand_over(rank, 0);
+}
+
+static enum gw_status
+skip_keys(struct gw_rank *rank, size_t first, size_t n, int counts)
+{
+    for (size_t key = first; key < first + n; key++) {
+        rank->done[key].skipped = 1;
+        rank->done[key].counts = counts != 0;
+    }
+    if (rank->local)
+        return gw_local_ready(rank, first, n);
+    return gw_client_skip(rank->client, first, n, rank->clock, rank->clock + 1,
+                          rank->samples, counts);
+}
+
+enum gw_status
+gw_rank_skip(struct gw_rank *rank, size_t first, size_t n, int counts)
+{
+    enum gw_status status = check_final(rank, first, n, "skipped");
+    if (status == GW_OK)
+        status = await_weights(rank, first, n);
+    return status == GW_OK ? skip_keys(rank, first, n, counts) : status;
 }
 
 void gw_rank_computed(struct gw_rank *rank, uint64_t flop)
@@ -249,12 +279,7 @@ void gw_rank_weigh(struct gw_rank *rank, uint32_t weight)
 static enum gw_status sit_out(struct gw_rank *rank)
 {
     enum gw_status status = await_weights(rank, 0, rank->keys);
-    if (status != GW_OK)
-        return status;
-    if (rank->local)
-        return gw_local_ready(rank, 0, rank->keys);
-    return gw_client_push(rank->client, 0, rank->keys, rank->clock,
-                          rank->clock + 1, 0);
+    return status == GW_OK ? skip_keys(rank, 0, rank->keys, 1) : status;
 }
 
 /* Counts the samples if they count, which may be known only later with backup
