@@ -87,7 +87,8 @@ enum gw_commit {
 };
 enum gw_nonfinite {
     GW_NONFINITE_STOP,
-    GW_NONFINITE_SKIP
+    GW_NONFINITE_SKIP,
+    GW_NONFINITE_PASS
 };
 enum gw_arithmetic {
     GW_ARITHMETIC_FULL,

@@ -147,6 +147,19 @@ static enum gw_status check_precision(const struct gw_config *config,
                    "number, or take bf16");
 }
 
+/* A dynamic scale learns from the steps that overflow. */
+static enum gw_status check_nonfinite(const struct gw_config *config,
+                                      struct gw_error *error)
+{
+    if (config->train.nonfinite != GW_NONFINITE_PASS ||
+        strcmp(config->train.loss_scale, "dynamic") != 0)
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "train.loss_scale: dynamic halves the scale at steps that "
+                   "are skipped, and with train.nonfinite = \"pass\" none is; "
+                   "set a number, or take \"skip\"");
+}
+
 /* A worker that changes weights by itself goes on from all of their bits. */
 static enum gw_status check_weights(const struct gw_config *config,
                                     struct gw_error *error)
@@ -186,6 +199,8 @@ static enum gw_status check_words(const struct gw_config *config,
     enum gw_status status = check_arithmetic(config, error);
     if (!status)
         status = check_precision(config, error);
+    if (!status)
+        status = check_nonfinite(config, error);
     if (!status)
         status = check_weights(config, error);
     return status;

@@ -110,9 +110,9 @@ static const struct gw_config_key keys[] = {
     CHOICE(train.commit, "auto", "auto|streaming|whole",
            "when a chunk is updated: as its pushes are complete, or after one "
            "decision for the whole step"),
-    CHOICE(train.nonfinite, "stop", "stop|skip",
-           "what a NaN or infinity in a gradient does: end the job, or skip "
-           "the step"),
+    CHOICE(train.nonfinite, "stop", "stop|skip|pass",
+           "what a NaN or infinity in a gradient does: end the job, skip the "
+           "step, or go through to the weights"),
     LIMITED(train.split, "even", "even|speed",
             "how a step's samples are divided among workers: into equal parts, "
             "or, of train.global_batch, by their speed as it is measured"),

@@ -67,7 +67,7 @@ gather(struct gw_server *server, uint32_t rank, uint32_t index, double lr)
     slot->source.weight =
         (float)gw_policy_weight(server->regime.word.kind, slot->staleness);
     enum gw_status status = gw_shard_gather(server->shard, rank, index, lr);
-    if (status == GW_OK &&
+    if ((status == GW_OK || gw_commit_passes_nonfinite(server)) &&
         server->shard->chunk[index].group == server->regime.group)
         apply_group(server, index);
     return status;
@@ -160,7 +160,7 @@ static void stored(struct gw_server *server, uint32_t rank, uint32_t index)
         gw_shard_pass(server->shard, rank, index);
     else
         status = take_in(server, rank, index);
-    if (status != GW_OK) {
+    if (status != GW_OK && !gw_commit_passes_nonfinite(server)) {
         gw_commit_blame(server, index, clock);
         return;
     }

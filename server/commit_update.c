@@ -38,6 +38,11 @@ void gw_commit_fill_update(const struct gw_server *server,
     gw_update_prepare(update);
 }
 
+int gw_commit_passes_nonfinite(const struct gw_server *server)
+{
+    return server->config.train.nonfinite == GW_NONFINITE_PASS;
+}
+
 void gw_commit_blame(struct gw_server *server, uint32_t index, uint64_t clock)
 {
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];

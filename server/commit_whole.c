@@ -70,7 +70,7 @@ void gw_whole_reduce(struct gw_server *server, uint32_t index)
     gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED,
                    shard->chunk[index].held);
     gw_commit_worked(server, index, shard->chunk[index].held + 1);
-    if (!gw_shard_reduce(shard, index))
+    if (!gw_shard_reduce(shard, index) && !gw_commit_passes_nonfinite(server))
         find_nonfinite(server, index);
     server->step.votes[index] = vote_of(&shard->chunk[index]);
     server->step.samples = shard->chunk[index].samples;

@@ -83,6 +83,7 @@ check_PROGRAMS += \
 	%D%/sim/test_members \
 	%D%/sim/test_origin \
 	%D%/sim/test_policies \
+	%D%/sim/test_pass \
 	%D%/sim/test_rank \
 	%D%/sim/test_skip \
 	%D%/sim/test_policy_seeds \
@@ -143,6 +144,7 @@ check_PROGRAMS += \
 	%D%/unit/test_dispatch \
 	%D%/unit/test_distance \
 	%D%/unit/test_doctor \
+	%D%/unit/test_nonfinite \
 	%D%/unit/test_per_push \
 	%D%/unit/test_estimate \
 	%D%/unit/test_environment \
@@ -423,6 +425,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_members_SOURCES = %D%/sim/test_members.c $(GW_STRANGER)
 %C%_sim_test_origin_SOURCES = %D%/sim/test_origin.c $(GW_CLUSTER)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
+%C%_sim_test_pass_SOURCES = %D%/sim/test_pass.c $(GW_CLUSTER)
 %C%_sim_test_rank_SOURCES = %D%/sim/test_rank.c $(GW_CLUSTER)
 %C%_sim_test_skip_SOURCES = %D%/sim/test_skip.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policy_seeds_SOURCES = \
@@ -463,6 +466,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_PAIR)
 %C%_table_test_transport_windows_SOURCES = \
 	%D%/table/test_transport_windows.c $(GW_PAIR)
+%C%_unit_test_nonfinite_SOURCES = %D%/unit/test_nonfinite.c $(GW_SINGLE)
 %C%_unit_test_per_push_SOURCES = %D%/unit/test_per_push.c $(GW_SINGLE) $(GW_PLAIN)
 %C%_unit_test_mlp_rounds_SOURCES = %D%/unit/test_mlp_rounds.c $(GW_MLP_BENCH)
 %C%_unit_test_mlp_rules_SOURCES = %D%/unit/test_mlp_rules.c $(GW_MLP_BENCH)

@@ -131,7 +131,8 @@ static void decide_step(struct gw_leader *leader)
     double total = 0;
     for (size_t i = 0; i < leader->options.map->chunks; i++)
         total += votes->square[i];
-    int finite = isfinite(total) && votes->nonfinite_n == 0;
+    int finite = config->train.nonfinite == GW_NONFINITE_PASS ||
+                 (isfinite(total) && votes->nonfinite_n == 0);
     /* without samples in the ranks that count, the sum is zero */
     double norm =
         votes->samples > 0
@@ -160,7 +161,8 @@ static void decide_step(struct gw_leader *leader)
     forget_votes(leader, leader->regime.two_phase && finite ? 2 : 1);
 }
 
-/* LAMB: r = |w| / |u| of each key, 1 where either is 0 (You et al., 2019). */
+/* LAMB: r = |w| / |u| of each key, 1 where either is 0 (You et al., 2019), or
+   where it is not finite. */
 static void decide_trust(struct gw_leader *leader)
 {
     const struct gw_map *map = leader->options.map;
@@ -171,7 +173,8 @@ static void decide_trust(struct gw_leader *leader)
             w += leader->votes->square[2 * c];
             u += leader->votes->square[2 * c + 1];
         }
-        leader->votes->trust[key] = w > 0 && u > 0 ? sqrt(w) / sqrt(u) : 1;
+        double ratio = w > 0 && u > 0 ? sqrt(w) / sqrt(u) : 1;
+        leader->votes->trust[key] = isfinite(ratio) ? ratio : 1;
     }
     struct gw_decision trust = {
         .kind = GW_DECIDE_TRUST,

@@ -65,6 +65,8 @@ static void good_jobs_pass_the_check(void **state)
     check_passes(SETTINGS("train.clip=1", "train.nonfinite=skip",
                           "train.loss_scale=dynamic", "optimizer.kind=lamb"));
     check_passes(SETTINGS("train.commit=streaming"));
+    check_passes(SETTINGS("train.commit=streaming", "train.nonfinite=pass"));
+    check_passes(SETTINGS("train.nonfinite=pass", "train.loss_scale=1024"));
     check_passes(SETTINGS("train.early_stop=3"));
     check_passes(SETTINGS("train.batch=0", "train.global_batch=100",
                           "train.split=speed", "train.split_from=run.json"));
@@ -155,6 +157,16 @@ static void what_is_not_computed_is_refused(void **state)
                   "train.arithmetic: none is for policies that push gradients, "
                   "cluster.policy = \"sync until 5, downpour:4\" has steps of "
                   "the workers' own");
+}
+
+/* The scale would never be halved. */
+static void a_dynamic_scale_needs_steps_that_are_skipped(void **state)
+{
+    (void)state;
+    check_refuses(SETTINGS("train.nonfinite=pass", "train.loss_scale=dynamic"),
+                  "train.loss_scale: dynamic halves the scale at steps that "
+                  "are skipped, and with train.nonfinite = \"pass\" none is; "
+                  "set a number, or take \"skip\"");
 }
 
 static void streaming_says_why_not(void **state)
@@ -395,6 +407,7 @@ int main(void)
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(what_a_file_says_twice_is_refused),
         cmocka_unit_test(what_is_not_computed_is_refused),
+        cmocka_unit_test(a_dynamic_scale_needs_steps_that_are_skipped),
         cmocka_unit_test(streaming_says_why_not),
         cmocka_unit_test(fp16_asks_for_a_loss_scale),
         cmocka_unit_test(bf16_weights_are_for_gradients),
