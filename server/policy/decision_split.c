@@ -141,7 +141,7 @@ void gw_leader_took(struct gw_leader *leader,
 static double exchange_of(const struct gw_leader *leader)
 {
     const struct gw_leader_options *options = &leader->options;
-    uint64_t batch = options->config->train.global_batch;
+    uint64_t batch = options->course.batch;
     const struct gw_policy_word *word = &leader->regime.word;
     uint64_t steps = gw_policy_is_local(word->kind) ? word->n : 1;
     uint64_t samples = options->course.samples;
@@ -154,7 +154,7 @@ static double exchange_of(const struct gw_leader *leader)
 static double least_of(const struct gw_leader *leader)
 {
     double ranks = leader->options.ranks;
-    double batch = (double)leader->options.config->train.global_batch;
+    double batch = (double)leader->options.course.batch;
     /* rounding must not make it less */
     double sample = 1 / batch + 2.0 / GW_SPLIT_TOTAL;
     return fmin(fmax(1 / (LEAST_PART * ranks), sample), 1 / ranks);

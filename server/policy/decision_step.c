@@ -205,9 +205,16 @@ static int is_asked_for(const struct gw_leader *leader,
            vote->values_n <= vote->total - vote->first;
 }
 
+/* A step may have no samples: those of all ranks that had some are late, or
+   programs of the user's have given it no weight. */
+static int may_be_empty(const struct gw_leader *leader)
+{
+    return leader->regime.quorum > 0 ||
+           gw_config_is_external(leader->options.config);
+}
+
 /* Gradients are divided by the samples. Every chunk has the same number, since
-   each rank pushes all chunks. It is 0 only where all ranks that had samples
-   are late. */
+   each rank pushes all chunks. */
 static enum gw_status judge_samples(const struct gw_leader *leader,
                                     uint32_t shard,
                                     const struct gw_vote *vote,
@@ -216,8 +223,7 @@ static enum gw_status judge_samples(const struct gw_leader *leader,
     uint64_t most =
         gw_regime_steps(&leader->regime) *
         gw_schedule_step_max(leader->options.config, &leader->options.course);
-    if (vote->samples > most ||
-        (vote->samples == 0 && leader->regime.quorum == 0))
+    if (vote->samples > most || (vote->samples == 0 && !may_be_empty(leader)))
         return gw_fail(error, GW_EPROTO,
                        "shard %u counts %" PRIu64 " samples in step %" PRIu64
                        ", which has 1 to %" PRIu64,

@@ -34,6 +34,7 @@ enum {
     BIG = 20000, /* two chunks, of two shards */
     STEPS = 24,
     SAMPLES = 8, /* of a rank in a step */
+    EMPTY = 7,   /* this step has no weight, where programs give it */
     ROUND = 4
 };
 
@@ -93,9 +94,18 @@ static void spoil_gradient(struct gw_rank *rank, size_t key)
         g[i] = NAN;
 }
 
+static int is_empty(const struct gw_config *config, uint64_t step)
+{
+    return gw_config_is_external(config) && step == EMPTY;
+}
+
 static enum gw_status train(struct gw_rank *rank, uint64_t step)
 {
     enum gw_status status = GW_OK;
+    if (is_empty(gw_rank_config(rank), step)) {
+        gw_rank_weigh(rank, 0);
+        return GW_OK;
+    }
     for (size_t key = KEYS; key-- > 0 && status == GW_OK;) {
         enum part part = part_of(step, key, gw_rank_number(rank));
         int reads = part == HAS || step % 2;
@@ -117,8 +127,10 @@ static enum gw_status prepare(struct gw_rank *rank)
 {
     const struct gw_rank_declaration declaration = {
         .key = keys, .keys = KEYS, .flop = 1000};
-    enum gw_status status =
-        gw_rank_data(rank, (uint64_t)RANKS * SAMPLES, 0, NULL);
+    uint64_t all = (uint64_t)RANKS * SAMPLES;
+    enum gw_status status = gw_config_is_external(gw_rank_config(rank))
+                                ? gw_rank_own_data(rank, all, 0)
+                                : gw_rank_data(rank, all, 0, NULL);
     if (status == GW_OK)
         status = gw_rank_declare(rank, &declaration);
     if (status == GW_OK && gw_rank_makes_weights(rank))
@@ -284,6 +296,10 @@ static void plain_round(uint64_t first)
         "optimizer.kind=adamw", "optimizer.lr=0.05",                           \
         "optimizer.weight_decay=0.1", "optimizer.beta2=0.99",                  \
         "optimizer.eps=1e-6"
+/* The program gives weights, and the job has no data. */
+#define EXTERNAL                                                               \
+    COMMON, "model.kind=external", "model.layers=", "data.train=",             \
+        "data.test=", "data.normalize=", "train.batch=0"
 
 static const struct gw_sim_options lines = {
     .seed = 1, .latency_us = 50, .jitter_us = 20, .bytes_per_us = 1000};
@@ -334,7 +350,7 @@ static void assert_counted(void)
 
 static const struct row {
     const char *name;
-    const char *settings[12];
+    const char *settings[18];
     const char *houses;
     double clip;
     int own; /* rounds of the workers' own */
@@ -351,6 +367,10 @@ static const struct row {
     {.name = "sums and clip",
      .settings = {COMMON, "cluster.local_reduction=on", "train.clip=20"},
      .houses = "aabb",
+     .clip = 20},
+    {.name = "external", .settings = {EXTERNAL}},
+    {.name = "external, clip",
+     .settings = {EXTERNAL, "train.clip=20"},
      .clip = 20},
     {.name = "quorum of all",
      .settings = {COMMON, "cluster.policy=\"backup:0\""}},
@@ -369,14 +389,14 @@ static void keys_without_a_gradient_are_left_alone(void **state)
         const struct row *row = &rows[i];
         plain_begin();
         is_lamb = row->lamb;
-        for (uint64_t step = 0; step < STEPS; step += row->own ? ROUND : 1)
-            if (row->own)
-                plain_round(step);
-            else
-                plain_step(step, row->clip);
         cluster.houses = row->houses;
         cluster.work = work;
         cluster_open(&cluster, &lines, row->settings, NULL);
+        for (uint64_t step = 0; step < STEPS; step += row->own ? ROUND : 1)
+            if (row->own)
+                plain_round(step);
+            else if (!is_empty(&cluster.config, step))
+                plain_step(step, row->clip);
         finish();
         assert_plain(row->name);
         if (!row->own)
@@ -451,7 +471,7 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
 static void same_bits_in_every_weather(void **state)
 {
     const struct row *row = *state;
-    const char *settings[14] = {0};
+    const char *settings[20] = {0};
     memcpy(settings, row->settings, sizeof row->settings);
     size_t n = 0;
     while (settings[n])
@@ -488,6 +508,7 @@ int main(void)
         WEATHER(0),
         WEATHER(6),
         WEATHER(8),
+        WEATHER(10),
     };
     cluster_data_open(&cluster.train, &cluster.test);
     return cmocka_run_group_tests_name("skip", tests, NULL, NULL);

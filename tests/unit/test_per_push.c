@@ -302,6 +302,41 @@ static void pushes_without_a_gradient_change_nothing(void **state)
     }
 }
 
+/* ---- pushes that say their weight ---- */
+
+/* A push of weight 1, of steps that have as much weight as there are ranks or
+   twice as much, has the part of one rank, whatever train.global_batch says. */
+static void a_push_has_its_part_of_the_declared_weight(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"cluster.policy=async",
+                                           "cluster.policy=\"ssp:2\"",
+                                           "cluster.policy=\"stale-lr:1\""};
+    for (size_t p = 0; p < 3; p++) {
+        for (uint64_t times = 1; times <= 2; times++) {
+            open_server(SETTINGS("optimizer.lr=0.5", "optimizer.kind=sgd"),
+                        SETTINGS(policies[p]));
+            one.server.start.course.batch = times * RANKS;
+            for (uint32_t rank = 0; rank < RANKS; rank++)
+                give(rank);
+            for (uint32_t rank = 0; rank < RANKS; rank++) {
+                memset(one.server.shard->landing[rank], 0, N * sizeof(float));
+                one.server.shard->landing[rank][2] = 1;
+                gw_shard_slot(one.server.shard, rank, 0)->given =
+                    gw_shard_changes(&one.server.shard->chunk[0]);
+                gw_shard_hold(one.server.shard, rank, 0, 1, 0);
+                gw_commit_of(&one.server)->reduce(&one.server, 0);
+            }
+            double went = first_weight(2) -
+                          (double)gw_shard_weights(one.server.shard, 0)[2];
+            double scale = one.server.regime.terms.scale;
+            assert_true(fabs(went - scale * 0.5 * RANKS / (double)times) <=
+                        1e-6);
+            single_close(&one);
+        }
+    }
+}
+
 /* ---- frozen results ---- */
 
 static const struct frozen *find_frozen(const char *name)
@@ -453,6 +488,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pushes_become_what_the_equations_say),
         cmocka_unit_test(pushes_without_a_gradient_change_nothing),
+        cmocka_unit_test(a_push_has_its_part_of_the_declared_weight),
         cmocka_unit_test(delay_compensation_is_zheng_s),
         cmocka_unit_test(elastic_averaging_is_zhang_s),
         cmocka_unit_test(a_want_may_overtake_its_push),

@@ -72,6 +72,7 @@ static void begin(struct bench *bench, uint32_t ranks, uint64_t batch)
                                                 .ranks = ranks,
                                                 .shards = 1,
                                                 .total_steps = 1000,
+                                                .course = {.batch = batch},
                                                 .emit = emitted,
                                                 .owner = bench};
     become(bench, "sync");
