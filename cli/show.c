@@ -65,11 +65,16 @@ static void print_progress(const struct gw_show *show, uint64_t step)
     if (steps_per_s > 0)
         print_duration(eta, (double)left / steps_per_s);
     char line[256];
-    snprintf(line, sizeof line,
-             "step %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
-             "  loss %.4f  %.0f samples/s  %.3f GB/s  ETA %s",
-             step, last->total_steps, last->epoch, last->loss, samples_per_s,
-             gigabytes_per_s, eta);
+    if (last->total_steps == GW_STEPS_OPEN) /* its program knows the end */
+        snprintf(line, sizeof line,
+                 "step %" PRIu64 "  loss %.4f  %.0f samples/s  %.3f GB/s", step,
+                 last->loss, samples_per_s, gigabytes_per_s);
+    else
+        snprintf(line, sizeof line,
+                 "step %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
+                 "  loss %.4f  %.0f samples/s  %.3f GB/s  ETA %s",
+                 step, last->total_steps, last->epoch, last->loss,
+                 samples_per_s, gigabytes_per_s, eta);
     /* a wrapped line cannot be rewritten in place */
     struct winsize size;
     if (show->terminal >= 0 && ioctl(show->terminal, TIOCGWINSZ, &size) == 0 &&

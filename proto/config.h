@@ -423,6 +423,13 @@ size_t gw_config_print(const struct gw_config *config,
                        char *text,
                        size_t text_bytes);
 
+/* The value of one key as in a job file, texts without quotes. Returns as
+   gw_config_print. */
+size_t gw_config_value(const struct gw_config *config,
+                       const struct gw_config_key *key,
+                       char *text,
+                       size_t text_bytes);
+
 /* Copies the `local` keys of *from into *to. */
 void gw_config_keep_local(struct gw_config *to, const struct gw_config *from);
 

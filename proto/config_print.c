@@ -193,6 +193,21 @@ static void print_help(struct out *out, const struct gw_config_key *key)
     print_comment(out, takes);
 }
 
+size_t gw_config_value(const struct gw_config *config,
+                       const struct gw_config_key *key,
+                       char *text,
+                       size_t text_bytes)
+{
+    struct out out = {.text = text, .room = text_bytes};
+    print_value(&out, key, place_of(config, key));
+    if (out.used >= 2 && out.used < text_bytes && text[0] == '"') {
+        out.used -= 2;
+        memmove(text, text + 1, out.used);
+        text[out.used] = '\0';
+    }
+    return out.used;
+}
+
 size_t gw_config_print(const struct gw_config *config,
                        int help,
                        char *text,

@@ -109,8 +109,11 @@ static void write_line(const struct gw_log *log,
         if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
             line[i] = '?';
     }
-    line[bytes++] = '\n';
-    log->sink(log->context, line, bytes);
+    line[bytes] = log->tell ? '\0' : '\n';
+    if (log->tell)
+        log->tell(log->context, level, line + head);
+    else
+        log->sink(log->context, line, bytes + 1);
 }
 
 void gw_log_line(const struct gw_log *log,

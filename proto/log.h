@@ -44,6 +44,9 @@ struct gw_log {
 
     /* the line ends in a newline, not in a zero byte */
     void (*sink)(void *context, const char *line, size_t bytes);
+    /* gets the text by itself, ended by a zero byte, instead; NULL: the sink
+       does */
+    void (*tell)(void *context, enum gw_log_level level, const char *text);
     void *context;
 };
 

@@ -220,9 +220,9 @@ void gw_coordinator_finished(struct gw_coordinator *self,
         gw_peer_reject(who->peer, 0, "an end that it cannot decide");
         return;
     }
-    if (self->stopping->finished || self->phase > GW_PHASE_RUNNING)
+    if (self->phase > GW_PHASE_RUNNING)
         return;
-    self->stopping->finished = clock + 1;
+    self->stopping->finished = clock + 1; /* again: where it waits */
     gw_log_info(self->log, "worker 0 has finished at step %" PRIu64, clock);
     if (self->phase == GW_PHASE_RUNNING)
         pass_on(self);

@@ -127,7 +127,9 @@ void gw_leader_stop(struct gw_leader *leader)
 /* Non-zero if no chunk goes beyond that version while rank 0 does not push. */
 static int is_last(const struct gw_leader *leader, uint64_t clock)
 {
-    return !leader->regime.per_push && leader->regime.quorum == 0 &&
+    return !leader->regime.per_push &&
+           (leader->regime.quorum == 0 ||
+            leader->regime.quorum == leader->options.ranks) &&
            leader->seen_version == clock;
 }
 

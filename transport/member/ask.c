@@ -17,12 +17,14 @@
 /* The last dial that is in time fails a little later, and says why. */
 #define GRACE_US 700000
 
+#define GIVE_UP_US 100000 /* between two questions to the asker */
+
 struct question {
     const struct gw_ask_options *options;
     struct gw_loop *loop;
     struct gw_member *member;
     struct gw_peer *peer;
-    struct gw_timer limit;
+    struct gw_timer limit, asker;
     int asked, connected;
     char *text;
     char why[256]; /* nothing has come of dialling yet */
@@ -196,6 +198,17 @@ static void start_timer(struct question *question,
     gw_timer_start(question->loop, timer, after_us);
 }
 
+static void on_asker(struct gw_timer *timer)
+{
+    struct question *question = timer->owner;
+    const char *reason =
+        question->options->gives_up(question->options->owner);
+    if (reason)
+        end(question, gw_fail(question->error, GW_EABORTED, "%s", reason));
+    else
+        start_timer(question, timer, on_asker, GIVE_UP_US);
+}
+
 static enum gw_status ask(struct question *question)
 {
     const struct gw_ask_options *options = question->options;
@@ -226,7 +239,10 @@ static enum gw_status ask(struct question *question)
         return status;
     start_timer(question, &question->limit, on_limit,
                 limit_us ? limit_us : options->wait_us + GRACE_US);
+    if (options->gives_up)
+        start_timer(question, &question->asker, on_asker, GIVE_UP_US);
     gw_loop_run(question->loop);
+    gw_timer_stop(question->loop, &question->asker);
     gw_timer_stop(question->loop, &question->limit);
     return question->status;
 }

@@ -25,6 +25,10 @@ struct gw_ask_options {
     uint64_t wait_us;  /* for a coordinator that is not there yet; 0: it is */
     uint64_t limit_us; /* for it all, 0: wait_us and a moment */
     const struct gw_log *log; /* may be NULL; told when the wait is long */
+    /* asked a few times a second: a line ends it, with GW_EABORTED;
+       NULL: it goes on. May be NULL */
+    const char *(*gives_up)(void *owner);
+    void *owner;
 };
 
 /*

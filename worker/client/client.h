@@ -263,6 +263,12 @@ enum gw_status gw_client_wait(struct gw_client *client,
  */
 enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p);
 
+/* Non-zero if gw_client_wait would return GW_OK at once. Thread: any. */
+int gw_client_has(const struct gw_client *client,
+                  size_t first,
+                  size_t n,
+                  uint64_t version);
+
 /* Non-zero where `clock` goes on, or went, without this worker: its pushes of
    that clock do not count. Thread: any. */
 int gw_client_is_late(const struct gw_client *client, uint64_t clock);
@@ -345,6 +351,10 @@ int gw_client_switch(struct gw_client *client, uint64_t *clock_p);
  * their own, past the number of steps, until the job ends.
  */
 int gw_client_is_per_push(const struct gw_client *client);
+
+/* Non-zero if another policy is decided, and this worker is to take it up
+   (gw_client_switch). Thread: any. */
+int gw_client_has_next_policy(const struct gw_client *client);
 
 /* Non-zero where no weights become newer without this worker's pushes. */
 int gw_client_is_waited_for(const struct gw_client *client);

@@ -92,6 +92,11 @@ static void on_watch(struct gw_timer *timer)
     struct gw_client_stalls *stalls = client->stalls;
     uint64_t now = gw_loop_now(client->loop), limit = limit_us(client);
     gw_timer_start(client->loop, timer, WATCH_US);
+    const char *reason = client->options.gives_up
+                             ? client->options.gives_up(client->options.owner)
+                             : NULL;
+    if (reason)
+        gw_client_fail(client, GW_EABORTED, "%s", reason);
     if (!gw_client_waits_for(client).reason || limit == 0 ||
         gw_member_paused_us_ago(client->member) < limit ||
         now - client->progress_us < limit || now - stalls->told_us < limit)

@@ -261,7 +261,6 @@ enum gw_client_taken {
     GW_SWITCH_TAKEN,
     GW_SWITCH_RENUMBERED, /* *clock_p is the new clock */
 };
-int gw_client_has_next_policy(const struct gw_client *client); /* any thread */
 enum gw_client_taken gw_client_take_policy(struct gw_client *client,
                                            uint64_t *clock_p);
 /* The policy that holds at a clock, or is decided to. */

@@ -88,7 +88,8 @@ struct arrival {
     uint32_t next, end; /* all chunks before `next` are there */
 };
 
-/* Goes on from the first chunk that was missing at the last look. */
+/* Goes on from the first chunk that was missing at the last look. An end that
+   rank 0 asked for may be before the version: it never comes then. */
 static int has_arrived(void *owner)
 {
     struct arrival *arrival = owner;
@@ -96,6 +97,7 @@ static int has_arrived(void *owner)
     arrival->next = gw_client_next_missing(client, arrival->next, arrival->end,
                                            arrival->version);
     return gw_client_is_over(client) || is_called(client, arrival->version) ||
+           gw_client_end_clock(client) < arrival->version ||
            (arrival->next == arrival->end && gw_client_has_decisions(client));
 }
 
@@ -144,6 +146,16 @@ static enum gw_status judge(const struct gw_client *client, uint64_t version)
     if (ends)
         return GW_EEND;
     return gw_client_called(client) > version ? GW_EAGAIN : GW_OK;
+}
+
+int gw_client_has(const struct gw_client *client,
+                  size_t first,
+                  size_t n,
+                  uint64_t version)
+{
+    return !gw_client_is_over(client) &&
+           has_weights(client, first, n, version) &&
+           judge(client, version) == GW_OK;
 }
 
 enum gw_status gw_client_wait(struct gw_client *client,

@@ -32,6 +32,8 @@ struct gw_join_options {
     struct gw_log *log;             /* NULL: none */
     int compare_world; /* WORLD_SIZE must be the job's number of workers */
     struct gw_secret handed; /* gw_join_environment's place for the secret */
+    /* as in struct gw_client_options, also while the coordinator is asked */
+    const char *(*gives_up)(void *owner);
     /* as in struct gw_rank_options; may be NULL */
     void (*opened)(void *owner, struct gw_rank *rank);
     void *owner;

@@ -205,6 +205,13 @@ int gw_rank_ahead(const struct gw_rank *rank, struct gw_rank_step *step_p);
  */
 enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n);
 
+/* Non-zero if gw_rank_need of these keys would return GW_OK without a wait; 0
+   also where that is not known. Thread: any. */
+int gw_rank_has(const struct gw_rank *rank, size_t first, size_t n);
+
+/* Non-zero if gw_rank_begin would return without a wait. */
+int gw_rank_is_prompt(const struct gw_rank *rank);
+
 /* The factor of the loss in gradients of this step, known when any of its
    weights are there. */
 double gw_rank_loss_scale(const struct gw_rank *rank);

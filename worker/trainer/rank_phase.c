@@ -81,15 +81,6 @@ static int has_steps(const struct gw_rank *rank)
            rank->clock < rank->plan.steps;
 }
 
-/* Rank 0 asks for the end, once. */
-static enum gw_status leave(struct gw_rank *rank)
-{
-    if (rank->number > 0 || rank->left)
-        return GW_OK;
-    rank->left = 1;
-    return gw_client_finished(rank->client, rank->clock);
-}
-
 /* Non-zero where the job can end at this clock, and no rank goes further. */
 static int is_last(const struct gw_rank *rank)
 {
@@ -97,13 +88,25 @@ static int is_last(const struct gw_rank *rank)
            gw_local_is_together(rank);
 }
 
+/* Rank 0 asks for the end, and once more where it waits for that: a round may
+   have ended before the first question was there. */
+static enum gw_status leave(struct gw_rank *rank)
+{
+    enum gw_status status = GW_OK;
+    int waits = is_last(rank);
+    if (rank->number == 0 && (waits || !rank->left))
+        status = gw_client_finished(rank->client, rank->clock);
+    rank->left = 1;
+    if (status != GW_OK || !waits)
+        return status;
+    return gw_client_await_end(rank->client, rank->clock);
+}
+
 static enum gw_status phase_step(struct gw_rank *rank, int *comes_p)
 {
     rank->phase = GW_RANK_PHASE_CLOCK;
     if (rank->leaves) {
         enum gw_status status = leave(rank);
-        if (status == GW_OK && is_last(rank))
-            status = gw_client_await_end(rank->client, rank->clock);
         if (status != GW_OK)
             return status;
     }
@@ -202,6 +205,15 @@ enum gw_status gw_rank_begin(struct gw_rank *rank, struct gw_rank_step *step_p)
     rank->over = gw_rank_tell(rank, status);
     *step_p = rank->step;
     return status;
+}
+
+int gw_rank_is_prompt(const struct gw_rank *rank)
+{
+    return rank->over != GW_OK ||
+           (rank->phase == GW_RANK_PHASE_CLOCK && !rank->local &&
+            gw_client_is_waited_for(rank->client) &&
+            !gw_client_has_next_policy(rank->client) && !gw_rank_is_due(rank) &&
+            has_steps(rank));
 }
 
 void gw_rank_end(struct gw_rank *rank,

@@ -83,6 +83,12 @@ enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n)
     return status;
 }
 
+int gw_rank_has(const struct gw_rank *rank, size_t first, size_t n)
+{
+    return rank->whole || (!rank->local && look_late(rank) == GW_OK &&
+                           gw_client_has(rank->client, first, n, rank->clock));
+}
+
 double gw_rank_loss_scale(const struct gw_rank *rank)
 {
     return gw_client_loss_scale(rank->client);
