@@ -1,6 +1,34 @@
 /*
- * libgradweir: the calls by which a program trains through gradweir's servers.
- * C99 and C++; every name begins with gradweir_ or GRADWEIR_.
+ * libgradweir: trains a program's own model through gradweir's servers.
+ *
+ *   open > join > declare > [rank 0 puts the first weights] > start >
+ *       { begin > { wait, take .. push, skip } > end } .. > finish > close
+ *
+ * The program computes gradients; servers sum the gradients of all ranks,
+ * update the weights and send them back. The policy of the job (synchronous,
+ * stale, asynchronous, local) is behind these calls: a program is the same
+ * under every policy. `gradweir run JOB -- PROGRAM` starts servers and
+ * programs.
+ *
+ * Threads. A job is used by one thread at a time, except gradweir_has and
+ * gradweir_stop. Several jobs in one process know nothing of
+ * each other. gradweir_open starts two threads, which block all signals. A
+ * process that was forked from one with an open job must not use the job:
+ * every call returns GRADWEIR_EUSAGE there, and gradweir_close does nothing.
+ *
+ * Waits. A call with `timeout_ms` waits for so long at most: -1 for ever, 0 not
+ * at all. GRADWEIR_ETIMEOUT and GRADWEIR_EAGAIN (a signal was handled) change
+ * nothing: the program makes the same call again. Any other call first waits
+ * for the one that is still going on.
+ *
+ * Status. 0, or one of the negative numbers below; a call returns
+ * GRADWEIR_EEND where the job has no further step, and gradweir_begin is next.
+ * After any other number the job is over for this rank; gradweir_error has one
+ * line about the fault, its place and the remedy. Numbers are never reused.
+ *
+ * Structs of the caller begin with struct_size = sizeof of the struct, so that
+ * they can grow. Memory that is passed in is read before the call returns,
+ * unless said. C99 and C++.
  */
 #ifndef GRADWEIR_H
 #define GRADWEIR_H
@@ -18,8 +46,256 @@
 extern "C" {
 #endif
 
-/* The version of the library: "0.1.0". Thread: any. */
+enum gradweir_status {
+    GRADWEIR_OK = 0,
+    GRADWEIR_EAGAIN = -1,        /* a signal came: the same call again */
+    GRADWEIR_EINVAL = -2,        /* invalid argument */
+    GRADWEIR_ERANGE = -3,        /* value out of range */
+    GRADWEIR_ENOMEM = -4,        /* out of memory */
+    GRADWEIR_ENOENT = -5,        /* not found */
+    GRADWEIR_EEXIST = -6,        /* already exists */
+    GRADWEIR_EUNSUPPORTED = -7,  /* not supported here */
+    GRADWEIR_ECORRUPT = -8,      /* damaged data */
+    GRADWEIR_EIO = -9,           /* input or output failed */
+    GRADWEIR_ENOSPC = -10,       /* no space left */
+    GRADWEIR_EMISMATCH = -11,    /* does not match */
+    GRADWEIR_EUSAGE = -12,       /* a mistake of the program or the job file */
+    GRADWEIR_EEND = -13,         /* no further step */
+    GRADWEIR_ECLOSED = -32,      /* connection closed */
+    GRADWEIR_EREFUSED = -33,     /* refused by the peer */
+    GRADWEIR_EPROTO = -34,       /* protocol violated */
+    GRADWEIR_EVERSION = -35,     /* other protocol version */
+    GRADWEIR_ECRC = -36,         /* checksum does not match */
+    GRADWEIR_ETIMEOUT = -37,     /* timed out: the same call again */
+    GRADWEIR_EADDRINUSE = -38,   /* address in use */
+    GRADWEIR_EUNREACHABLE = -39, /* peer cannot be reached */
+    GRADWEIR_EDEAD = -64,        /* a member of the job died */
+    GRADWEIR_EINTERRUPTED = -65, /* the job was stopped, and can go on later */
+    GRADWEIR_ENONFINITE = -66,   /* NaN or infinity in a gradient */
+    GRADWEIR_EABORTED = -67      /* the job was ended */
+};
+
+/* Types of the program's tensors. Servers keep fp32. */
+enum gradweir_type {
+    GRADWEIR_F32 = 0,
+    GRADWEIR_BF16 = 1,
+    GRADWEIR_F16 = 2 /* IEEE 754 binary16 */
+};
+
+enum gradweir_level {
+    GRADWEIR_LOG_ERROR = 0,
+    GRADWEIR_LOG_WARN = 1,
+    GRADWEIR_LOG_INFO = 2,
+    GRADWEIR_LOG_DEBUG = 3
+};
+
+#define GRADWEIR_ANY_RANK UINT32_MAX
+#define GRADWEIR_DIMS_MAX 8
+
+/* A job in which this process is a rank. */
+typedef struct gradweir_job gradweir_job;
+
+/*
+ * Receives a line of log, without a newline, valid during the call. Called from
+ * the library's threads and the caller's, one at a time for each job; it must
+ * not call the library.
+ */
+typedef void (*gradweir_log_cb)(void *owner, int level, const char *line);
+
+struct gradweir_options {
+    size_t struct_size;
+    /* HOST:PORT of the coordinator; NULL: GRADWEIR_COORDINATOR of the
+       environment, which gradweir run sets */
+    const char *coordinator;
+    /* the rank to ask for; GRADWEIR_ANY_RANK: RANK of the environment, else
+       one that is free */
+    uint32_t rank;
+    /* [sets] "key=value": settings of the job that may differ per host */
+    const char *const *set;
+    size_t sets;
+    /* for the coordinator to be there; 0: 30 s */
+    uint32_t wait_ms;
+    /* the least important level that is told; NULL: lines go to standard
+       error, from GRADWEIR_LOG_WARN on */
+    int log_level;
+    gradweir_log_cb log;
+    void *log_owner;
+};
+
+/* The version of the library, "0.1.0". Thread: any. */
 GRADWEIR_API const char *gradweir_version(void);
+
+/* The text of a status, never NULL. Thread: any. */
+GRADWEIR_API const char *gradweir_status_text(int status);
+
+/*
+ * Makes a job, and begins to join it. *job_p is the caller's to close, also if
+ * joining fails later; NULL on failure, with a line in why. GRADWEIR_EINVAL (no
+ * coordinator, an unknown setting, another struct_size), GRADWEIR_ENOMEM.
+ */
+GRADWEIR_API int gradweir_open(const struct gradweir_options *options,
+                               gradweir_job **job_p,
+                               char *why,
+                               size_t why_bytes);
+
+/*
+ * Leaves the job and frees it; NULL is allowed. A job that goes on fails by it,
+ * unless gradweir_finish has returned. Returns within a second.
+ */
+GRADWEIR_API void gradweir_close(gradweir_job *job);
+
+/* The line about the last failure, "" if there is none; until the next call of
+   the job. */
+GRADWEIR_API const char *gradweir_error(const gradweir_job *job);
+
+/* Waits until the coordinator has given this process its rank.
+   GRADWEIR_EUNREACHABLE, GRADWEIR_EREFUSED, GRADWEIR_EVERSION. */
+GRADWEIR_API int gradweir_join(gradweir_job *job, int timeout_ms);
+
+/* After gradweir_join; 0 before. */
+GRADWEIR_API uint32_t gradweir_rank(const gradweir_job *job);
+GRADWEIR_API uint32_t gradweir_ranks(const gradweir_job *job);
+
+/*
+ * The value of a key of the job file, "cluster.policy", as text. Returns the
+ * bytes that it needs without its end, of which `bytes` - 1 at most are
+ * written; GRADWEIR_ENOENT: no such key; GRADWEIR_EUSAGE: before gradweir_join.
+ */
+GRADWEIR_API int gradweir_setting(const gradweir_job *job,
+                                  const char *key,
+                                  char *value,
+                                  size_t bytes);
+
+/* A tensor. Names, shapes and groups are equal on all ranks, in one order. */
+struct gradweir_key {
+    size_t struct_size;
+    const char *name; /* 1 to 255 bytes, each name once */
+    int type;         /* enum gradweir_type, the program's */
+    uint32_t dims;    /* 0 (a number) to GRADWEIR_DIMS_MAX */
+    uint64_t shape[GRADWEIR_DIMS_MAX];
+    uint32_t group; /* 0; groups with rules of their own are for later */
+};
+
+struct gradweir_declaration {
+    size_t struct_size;
+    const struct gradweir_key *keys; /* [n_keys] in the order of forward */
+    size_t n_keys;
+    /* the sum of the weights of all ranks' gradients in a full step, equal on
+       all ranks; 0: as many as ranks, 1 for each, so that servers take means */
+    uint64_t step_weight;
+    int scores;         /* the program scores a test set when it is asked to */
+    const char *device; /* the computing device, for people; may be NULL */
+};
+
+/*
+ * Declares the tensors and waits until all ranks have, and servers are ready.
+ * GRADWEIR_EINVAL (a key, by its name), GRADWEIR_EUSAGE (the job has a model of
+ * its own), GRADWEIR_EMISMATCH (the difference between ranks).
+ */
+GRADWEIR_API int
+gradweir_declare(gradweir_job *job,
+                 const struct gradweir_declaration *declaration,
+                 int timeout_ms);
+
+/* Non-zero after gradweir_declare if this rank brings the first weights of the
+   job: by gradweir_put of every key, before gradweir_start. */
+GRADWEIR_API int gradweir_makes_weights(const gradweir_job *job);
+
+/* First weights of a key, of its type and shape, contiguous. */
+GRADWEIR_API int
+gradweir_put(gradweir_job *job, size_t key, const void *weights);
+
+/* Connects to the servers. */
+GRADWEIR_API int gradweir_start(gradweir_job *job, int timeout_ms);
+
+enum gradweir_task {
+    GRADWEIR_TRAIN = 0, /* forward and backward, then a push of each key */
+    GRADWEIR_SCORE = 1  /* forward over this rank's part of the test set */
+};
+
+struct gradweir_step {
+    size_t struct_size;
+    int task;
+    uint64_t number;   /* the step's, from 0 */
+    uint32_t weight;   /* this rank's, unless gradweir_weigh says it */
+    double loss_scale; /* 1; gradients are multiplied by it */
+};
+
+/* Begins the next step. GRADWEIR_EEND: the job has no further step, and
+   gradweir_finish is next. */
+GRADWEIR_API int
+gradweir_begin(gradweir_job *job, struct gradweir_step *step, int timeout_ms);
+
+/* Non-zero if gradweir_wait of these keys would return at once. Thread: any. */
+GRADWEIR_API int gradweir_has(const gradweir_job *job, size_t first, size_t n);
+
+/* Waits until keys [first, first + n) have the weights of the step. */
+GRADWEIR_API int
+gradweir_wait(gradweir_job *job, size_t first, size_t n, int timeout_ms);
+
+/* Copies a key's weights, which were waited for, to the program's tensor:
+   contiguous, rounded to its type. */
+GRADWEIR_API int gradweir_take(gradweir_job *job, size_t key, void *weights);
+
+/*
+ * The library's fp32 arrays of a key: weights, valid after gradweir_wait until
+ * gradweir_end; gradients, which gradweir_push without an address reads. They
+ * may be at another place in the next step. NULL before gradweir_declare.
+ */
+GRADWEIR_API const float *gradweir_weights(const gradweir_job *job, size_t key);
+GRADWEIR_API float *gradweir_gradients(gradweir_job *job, size_t key);
+
+/* The weight of this rank's gradients in this step, before the first push; a
+   gradient is a sum over the samples, or a mean, times this weight. 0: this
+   rank has nothing to push in this step. */
+GRADWEIR_API int gradweir_weigh(gradweir_job *job, uint32_t weight);
+
+/*
+ * The gradient of a key, of its type and shape, contiguous; NULL: it is in
+ * gradweir_gradients. Each key once in a step to train, or gradweir_skip, in
+ * any order. Does not wait for the network.
+ */
+GRADWEIR_API int
+gradweir_push(gradweir_job *job, size_t key, const void *gradient);
+
+/*
+ * Keys [first, first + n) have no gradient in this step; waits for their
+ * weights. Where no rank has one,
+ * the key's weights and optimizer state stay as they are. `counts`: where
+ * others have one, this rank's weight counts as that of a zero gradient.
+ */
+GRADWEIR_API int gradweir_skip(
+    gradweir_job *job, size_t first, size_t n, int counts, int timeout_ms);
+
+/* The outcome of a step, for reports and scores. */
+struct gradweir_result {
+    size_t struct_size;
+    double loss;      /* mean over the samples */
+    uint64_t correct; /* predictions, or 0 */
+    uint64_t samples; /* 0: the weight of the step */
+};
+
+/* Ends the step, after all keys were pushed or skipped. `result` may be NULL.
+ */
+GRADWEIR_API int gradweir_end(gradweir_job *job,
+                              const struct gradweir_result *result,
+                              int timeout_ms);
+
+/*
+ * The program has no further step. Rank 0 ends the job by it, as complete; any
+ * other rank takes part without gradients until the job ends. Waits for the
+ * end, also after GRADWEIR_EEND, and returns the job's status; GRADWEIR_OK: it
+ * is complete, and saved.
+ */
+GRADWEIR_API int gradweir_finish(gradweir_job *job, int timeout_ms);
+
+/* Ends the job with a line about this program's failure, which all ranks get.
+ */
+GRADWEIR_API int gradweir_fail(gradweir_job *job, const char *line);
+
+/* Asks for the end of the job, as a signal to the coordinator does: it is
+   saved, and may go on later. Thread: any, but no signal's handler. */
+GRADWEIR_API int gradweir_stop(gradweir_job *job);
 
 #ifdef __cplusplus
 }

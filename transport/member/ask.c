@@ -201,8 +201,7 @@ static void start_timer(struct question *question,
 static void on_asker(struct gw_timer *timer)
 {
     struct question *question = timer->owner;
-    const char *reason =
-        question->options->gives_up(question->options->owner);
+    const char *reason = question->options->gives_up(question->options->owner);
     if (reason)
         end(question, gw_fail(question->error, GW_EABORTED, "%s", reason));
     else

@@ -37,8 +37,8 @@ struct gw_client_options {
     uint64_t silence_us; /* until the coordinator says it; 0: the default */
     struct gw_log *log;
     struct gw_metrics *metrics;
-    /* asked on the loop, a few times a second: a line ends the client, also while
-       it waits; NULL: it goes on. May be NULL */
+    /* asked on the loop, a few times a second: a line ends the client, also
+       while it waits; NULL: it goes on. May be NULL */
     const char *(*gives_up)(void *owner);
     void *owner; /* for gives_up */
 };

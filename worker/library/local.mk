@@ -3,7 +3,13 @@
 noinst_PROGRAMS += libgradweir.so
 libgradweir_so_SOURCES = \
 	include/gradweir.h \
-	%D%/library.c
+	%D%/declare.c \
+	%D%/driver.c \
+	%D%/driver.h \
+	%D%/job.c \
+	%D%/job.h \
+	%D%/job_log.c \
+	%D%/step.c
 libgradweir_so_LDFLAGS = $(GW_SHARED_LDFLAGS) -Wl,-soname,$(GW_SONAME) \
 	-Wl,--version-script=$(srcdir)/%D%/gradweir.map -Wl,--as-needed
 libgradweir_so_LDADD = libworker.a libtransport.a libkernels.a libproto.a \

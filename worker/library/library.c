@@ -1,8 +1,0 @@
-#include "config.h"
-
-#include "include/gradweir.h"
-
-const char *gradweir_version(void)
-{
-    return PACKAGE_VERSION;
-}
