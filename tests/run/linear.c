@@ -57,10 +57,7 @@ static enum gw_status train(struct gw_rank *rank)
 {
     uint64_t seed = gw_rank_config(rank)->train.seed;
     struct gw_rank_step step;
-    enum gw_status status =
-        gw_config_is_external(gw_rank_config(rank))
-            ? gw_rank_own_data(rank, gw_rank_config(rank)->cluster.workers, 0)
-            : gw_rank_data(rank, SAMPLES, 0, NULL);
+    enum gw_status status = gw_rank_data(rank, SAMPLES, 0, NULL);
     first_weights(seed);
     status = status ? status : gw_rank_declare(rank, &declaration);
     status = status ? status : gw_rank_start(rank);
