@@ -3,6 +3,8 @@
 
 #include "proto/control.h"
 
+#include <string.h>
+
 #include "proto/control_codec.h"
 #include "proto/wire.h"
 
@@ -16,6 +18,17 @@ static void allocator_free(void *context, void *memory)
     /* the arena is emptied as a whole */
     (void)context;
     (void)memory;
+}
+
+uint32_t gw_keys_in_part(const struct gw_key *keys, uint32_t n)
+{
+    uint32_t some = 0;
+    for (size_t bytes = 0; some < n && some < GW_KEYS_PER_PART; some++) {
+        bytes += strnlen(keys[some].name, GW_KEY_NAME_MAX) + 1;
+        if (bytes > GW_KEY_NAMES_PER_PART)
+            break;
+    }
+    return some;
 }
 
 int gw_decision_is_of_each_step(const struct gw_decision *decision)

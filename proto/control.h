@@ -40,10 +40,12 @@
    with a larger one is refused. */
 #define GW_CLOCK_MAX ((uint64_t)1 << 53)
 
-/* Parts keep a message below the 64 KiB of a frame. */
-#define GW_KEYS_PER_PART    256
-#define GW_MEMBERS_PER_PART 200
-#define GW_VALUES_PER_PART  4096
+/* Parts keep a message below the 64 KiB of a frame: keys up to so many, with
+   names of so many bytes in all, ends included. */
+#define GW_KEYS_PER_PART      256
+#define GW_KEY_NAMES_PER_PART ((size_t)24 << 10)
+#define GW_MEMBERS_PER_PART   200
+#define GW_VALUES_PER_PART    4096
 
 enum gw_message_kind {
     GW_MESSAGE_JOIN = 1,
@@ -183,6 +185,9 @@ struct gw_message {
    them, except of COUNT for as long as it keeps up; it is told of the others,
    and acts on them. */
 int gw_decision_is_of_each_step(const struct gw_decision *decision);
+
+/* How many of the n keys, at least 1 if there are any, go into one part. */
+uint32_t gw_keys_in_part(const struct gw_key *keys, uint32_t n);
 
 /* Fixed memory for decoding; big enough for any 64 KiB message. */
 #define GW_CONTROL_ARENA_BYTES ((size_t)768 << 10)

@@ -22,9 +22,9 @@
 #include "proto/status.h"
 #include "proto/wire.h"
 
-#define GW_KEY_NAME_MAX    96
+#define GW_KEY_NAME_MAX    256
 #define GW_KEY_DIMS_MAX    8
-#define GW_KEYS_MAX        8192
+#define GW_KEYS_MAX        65536
 #define GW_CHUNKS_MAX      (1u << 20)
 #define GW_ARENA_ALIGN     64
 #define GW_CHUNK_BYTES_MIN ((size_t)64 << 10)

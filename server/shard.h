@@ -50,12 +50,12 @@ struct gw_shard_chunk {
     uint8_t reduced;    /* whole step: the sum of this clock is made */
     uint8_t rounded;    /* `bf16` holds the current weights */
     uint8_t crc_known[GW_ENCODINGS]; /* of the current weights */
+    uint8_t group_bytes;             /* a push of the group below has bytes */
     uint32_t crc[GW_ENCODINGS];
     double square_sum; /* whole step: of the unscaled sum */
     uint32_t fragment; /* its fragment of the model, by which it is exchanged */
     /* per push, in groups: the content of `reduced`, 0 pushes: none */
     uint32_t group;
-    uint8_t group_bytes; /* one of them had bytes */
     uint64_t group_samples;
     double group_lr; /* sum of the learning rates of its pushes */
 };

@@ -405,7 +405,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
 %C%_sim_test_answers_SOURCES = %D%/sim/test_answers.c
 %C%_sim_test_answers_LDADD = %D%/fuzz/libfuzz.a $(LDADD)
-%C%_sim_test_keys_SOURCES = %D%/sim/test_keys.c
+%C%_sim_test_keys_SOURCES = %D%/sim/test_keys.c $(GW_CLUSTER)
 %C%_sim_test_keys_LDADD = %D%/fuzz/libfuzz.a $(LDADD)
 %C%_sim_test_false_council_SOURCES = %D%/sim/test_false_council.c
 %C%_sim_test_false_council_LDADD = %D%/fuzz/libfuzz.a $(LDADD)

@@ -10,7 +10,8 @@
 #include "proto/safetensors.h"
 #include "transport/link/loop.h"
 
-#define GW_TENSOR_NAME_MAX 160
+/* A state's name, a key's, and two numbers. */
+#define GW_TENSOR_NAME_MAX (GW_KEY_NAME_MAX + 96)
 
 /* The tensor of a chunk in a shard's file: "fc1.weight[0:16384]", for an
    optimizer's state with its name in front: "exp_avg.fc1.weight[0:16384]". */

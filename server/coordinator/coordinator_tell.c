@@ -91,7 +91,7 @@ static void tell_keys(struct gw_coordinator *self, struct gw_seat *to)
     uint32_t left = declare->keys_total - to->telling.keys;
     declare->keys_first = to->telling.keys;
     declare->keys = gw_declaration_key(self) + to->telling.keys;
-    declare->keys_n = left < GW_KEYS_PER_PART ? left : GW_KEYS_PER_PART;
+    declare->keys_n = gw_keys_in_part(declare->keys, left);
     to->telling.keys += declare->keys_n;
     gw_coordinator_tell(self, to->peer, &message);
 }

@@ -329,9 +329,8 @@ static void declare(struct council *council,
     uint32_t end = i == 1 ? n : 0;
     do {
         part->keys = keys + part->keys_first;
-        part->keys_n = end - part->keys_first < GW_KEYS_PER_PART
-                           ? end - part->keys_first
-                           : GW_KEYS_PER_PART;
+        part->keys_n =
+            end > 0 ? gw_keys_in_part(part->keys, end - part->keys_first) : 0;
         council_tell(council, i, &message);
         part->keys_first += part->keys_n;
     } while (part->keys_first < end);

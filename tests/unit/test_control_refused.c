@@ -260,11 +260,22 @@ static void the_largest_parts_fit(void **state)
         memset(many[i].shape, 255, sizeof many[i].shape);
     }
     struct gw_message declare = control_samples[CONTROL_DECLARE];
-    declare.declare.keys_total = declare.declare.keys_n = GW_KEYS_PER_PART;
+    declare.declare.keys_total = GW_KEYS_MAX;
     declare.declare.keys_first = 0;
     declare.declare.keys = many;
-    assert_int_equal(encode(&declare, &n), GW_OK);
-    assert_int_equal(gw_message_decode(bytes, n, &decode_arena, &again), GW_OK);
+    for (size_t length = GW_KEY_NAME_MAX - 1; length > 0; length /= 2) {
+        for (size_t i = 0; i < GW_KEYS_PER_PART; i++)
+            many[i].name[length] = '\0';
+        declare.declare.keys_n = gw_keys_in_part(many, GW_KEYS_PER_PART);
+        assert_int_equal(declare.declare.keys_n,
+                         length < 96 ? 256
+                                     : GW_KEY_NAMES_PER_PART / (length + 1));
+        assert_int_equal(encode(&declare, &n), GW_OK);
+        assert_int_equal(gw_message_decode(bytes, n, &decode_arena, &again),
+                         GW_OK);
+    }
+    assert_int_equal(gw_keys_in_part(many, 3), 3);
+    assert_int_equal(gw_keys_in_part(many, 0), 0);
     struct gw_message vote = control_samples[CONTROL_VOTE];
     vote.vote.total = vote.vote.values_n = GW_VALUES_PER_PART;
     vote.vote.values = ratios;

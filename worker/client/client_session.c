@@ -266,11 +266,9 @@ void gw_client_session_declare(struct gw_client *client,
     uint32_t total = client->job->rank == 0 ? (uint32_t)from->n_keys : 0;
     uint32_t at = 0;
     do {
-        uint32_t left = total - at;
         message.declare.keys_first = at;
         message.declare.keys = from->keys + at;
-        message.declare.keys_n =
-            left < GW_KEYS_PER_PART ? left : GW_KEYS_PER_PART;
+        message.declare.keys_n = gw_keys_in_part(from->keys + at, total - at);
         gw_client_tell(client, client->coordinator, &message);
         at += message.declare.keys_n;
     } while (at < total);
