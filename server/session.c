@@ -50,6 +50,10 @@
  * have their samples and no bytes. From here on each counts like any push, so
  * no later step knows about sums.
  *
+ * No gradient. A push may have samples and no bytes: its rank has no gradient
+ * of the key in this step. Its samples divide the sum, or do not. A chunk that
+ * no rank has bytes for goes to its next version as it is (gw_shard_skip_*).
+ *
  * States of a slot, one rank's place in one chunk:
  *
  *                 push
