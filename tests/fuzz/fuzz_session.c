@@ -30,6 +30,9 @@ static void do_more(struct session_sender *sender, struct input *input)
     case 4:
         session_do_coordinate(sender->world, input);
         break;
+    case 5:
+        session_do_empty(sender, input);
+        break;
     default:
         session_do_step(sender->world, take(input, 1));
     }

@@ -47,6 +47,23 @@ void session_do_put(struct session_sender *sender,
     session_send(sender, &frame, value, sizeof value);
 }
 
+void session_do_empty(struct session_sender *sender, struct input *input)
+{
+    const struct gw_map *map = sender->world->map;
+    const uint8_t zero[4] = {0};
+    const struct gw_frame frame = {
+        .kind = GW_FRAME_PUSH,
+        .flags = take(input, 1) & 1 ? GW_FLAG_UNCOUNTED : 0,
+        .clock = about(input, take(input, 1) % 8),
+        .chunk = (uint32_t)take(input, 1) % (uint32_t)map->chunks,
+        .count = (uint32_t)about(input, take(input, 1) % 5),
+        .length = (uint32_t)about(input, 0),
+        .dtype = GW_DTYPE_F32,
+        .decision = (uint32_t)about(input, sender->world->server->decision),
+    };
+    session_send(sender, &frame, zero, sizeof zero);
+}
+
 /* A gradient that a server may read, or is to believe so. */
 void session_do_shown(struct session_sender *sender, struct input *input)
 {

@@ -13,6 +13,8 @@
 void session_do_put(struct session_sender *sender,
                     struct input *input,
                     uint8_t kind);
+/* A push without bytes, of samples that count or do not. */
+void session_do_empty(struct session_sender *sender, struct input *input);
 void session_do_shown(struct session_sender *sender, struct input *input);
 void session_do_any_frame(struct session_sender *sender, struct input *input);
 
