@@ -14,7 +14,7 @@
 
 struct gw_option; /* cli/options.h */
 
-/* A contract: scripts read them. */
+/* A contract: scripts read them. gradweir run returns a program's, too. */
 enum gw_exit {
     GW_EXIT_DONE = 0,
     GW_EXIT_FAILED = 1,

@@ -50,6 +50,7 @@ static void join_words(const char *const *word, char *text, size_t room)
     for (; *word && used < room; word++)
         used += (size_t)snprintf(text + used, room - used, "%s%s",
                                  used ? " " : "", *word);
+    gw_text_clean(text);
 }
 
 static int has_model(const struct gw_config *config)

@@ -11,17 +11,22 @@
 #include "cli/signals.h"
 #include "transport/link/limits.h"
 
-/* In the background a read stops this process, and fg lets it go on. */
+#define TO 3 /* end of the pipe, and the only file but standard ones */
+
+/* Links of the launcher must not stay open here. In the background a read stops
+   this process, and fg lets it go on. */
 static void pass_on(void *owner)
 {
     const int *to = owner;
     char bytes[4096];
     gw_signals_hold(); /* Ctrl-C is the launcher's */
+    dup2(*to, TO);
+    close_range(TO + 1, ~0U, 0);
     for (;;) {
         ssize_t got = read(STDIN_FILENO, bytes, sizeof bytes);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got <= 0 || write(*to, bytes, (size_t)got) < 0)
+        if (got <= 0 || write(TO, bytes, (size_t)got) < 0)
             return;
     }
 }

@@ -1,7 +1,8 @@
 /* A trainer of its own over worker/trainer/rank.h: a linear classifier in plain
    loops, for pictures of one white pixel. Usage: linear [HOST:PORT [twice]];
    then it says twice of a key that it is ready. Without arguments a launcher
-   gives the rest by the environment. */
+   gives the rest by the environment; a job that leaves its end open has STEPS.
+ */
 #include "config.h"
 
 #include <math.h>
@@ -14,7 +15,8 @@
 enum {
     PIXELS = 64,
     CLASSES = 10,
-    SAMPLES = 200
+    SAMPLES = 200,
+    STEPS = 300
 };
 static float w[CLASSES][PIXELS], b[CLASSES], dw[CLASSES][PIXELS], db[CLASSES];
 static int twice;
@@ -53,23 +55,51 @@ static double add_sample(uint64_t sample)
     return log(sum) + most - x[label];
 }
 
+/* A job of a program knows no samples: each rank takes one in a step. */
+static enum gw_status take_data(struct gw_rank *rank)
+{
+    const struct gw_config *config = gw_rank_config(rank);
+    return gw_config_is_external(config)
+               ? gw_rank_own_data(rank, config->cluster.workers, 0)
+               : gw_rank_data(rank, SAMPLES, 0, NULL);
+}
+
+/* The place of a sample in its epoch's permutation. */
+static uint64_t place_of(const struct gw_config *config,
+                         const struct gw_rank_step *step,
+                         uint64_t i)
+{
+    if (!gw_config_is_external(config))
+        return i;
+    return (step->number * config->cluster.workers + i) % SAMPLES;
+}
+
+/* Steps that this program wants. */
+static uint64_t steps_of(const struct gw_config *config)
+{
+    return gw_config_steps(config) == GW_STEPS_OPEN ? STEPS : UINT64_MAX;
+}
+
 static enum gw_status train(struct gw_rank *rank)
 {
-    uint64_t seed = gw_rank_config(rank)->train.seed;
+    const struct gw_config *config = gw_rank_config(rank);
+    uint64_t seed = config->train.seed, left = steps_of(config);
     struct gw_rank_step step;
-    enum gw_status status = gw_rank_data(rank, SAMPLES, 0, NULL);
+    enum gw_status status = take_data(rank);
     first_weights(seed);
     status = status ? status : gw_rank_declare(rank, &declaration);
     status = status ? status : gw_rank_start(rank);
-    while (status == GW_OK && gw_rank_begin(rank, &step) == GW_OK) {
+    for (; status == GW_OK && left > 0; left--) {
+        if (gw_rank_begin(rank, &step) != GW_OK)
+            break;
         struct gw_rank_sum sum = {0};
         uint64_t end = step.run.first + step.run.n;
         enum gw_status met = gw_rank_need(rank, 0, 2);
         memset(dw, 0, sizeof dw);
         memset(db, 0, sizeof db);
         for (uint64_t i = step.run.first; i < end; i++)
-            sum.loss +=
-                add_sample(gw_random_permute(seed, step.epoch, SAMPLES, i));
+            sum.loss += add_sample(gw_random_permute(
+                seed, step.epoch, SAMPLES, place_of(config, &step, i)));
         /* as backward passes do: the last first, and weights read in between */
         for (size_t key = 2; step.run.n > 0 && met == GW_OK && key-- > 0;) {
             met = gw_rank_ready(rank, twice ? 1 : key, 1);

@@ -3,10 +3,12 @@
 # output and ends, signals, and that no process is left. Prints TAP.
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 unset OMP_NUM_THREADS PYTHONUNBUFFERED GRADWEIR_RUN
-linear=$(cd "${GW_BUILDDIR:-.}" && pwd)/tests/run/linear
+build=$(cd "${GW_BUILDDIR:-.}" && pwd)
+linear=$build/tests/run/linear
+program=$build/gradweir
 cd "$scratch" || exit 1
-short='--set train.steps=300 --set train.eval_every=never --set log.every=100'
-long='--set train.steps=100000000 --set train.eval_every=never --set log.every=100000000'
+short='--set train.steps=300 --set log.every=100'
+long='--set train.steps=100000000 --set log.every=100000000'
 mkdir bin
 
 # make NAME: a program of the test, its text from standard input.
@@ -14,9 +16,9 @@ make() {
   { echo '#!/bin/sh' && cat; } >"bin/$1" && chmod +x "bin/$1"
 }
 
-# ends_with CODE ARGUMENTS...: as run, and nobody is left a second later.
+# ends_with CODE ARGUMENTS...: as run, and nobody is left soon after.
 ends_with() {
-  run "$@" && await 1 nobody_left
+  run "$@" && await 3 nobody_left
 }
 
 # tells PATTERN: a line of gradweir's on standard error.
@@ -34,6 +36,8 @@ ends_with 0 run --workers 1 --servers 1 $short -- "$linear" &&
   [ "$(digest | wc -c)" -eq 65 ] && ! grep -q '^\[' "$scratch/out" &&
   ! [ -s "$scratch/err" ]
 ok 'one worker: a job that is complete, and no line but its own'
+ends_with 0 run --workers 1 --servers 1 -- "$linear" && digest | grep -q .
+ok 'a job that ends when its program has no further step'
 ends_with 0 run --workers 4 $short -- "$linear" && digest | grep -q . &&
   [ "$(wc -l <"$scratch/err")" -eq 1 ] && tells 'OMP_NUM_THREADS=[0-9]* for each of 4 workers, which share'
 ok 'four workers: the same, and a line about their threads'
@@ -116,16 +120,17 @@ ok 'one that fails before it has joined ends the job by its line and its code'
 ends_with 1 run --workers 2 $short -- sh -c '[ $RANK = 0 ] || exec "$0"' "$linear" &&
   tells 'worker 0 ended without joining the job: it must open gradweir'
 ok 'one that never joins is told so'
-make die <<'PROGRAM'
+# leaves its place as the test says, when the job has come to a step
+make leave <<'PROGRAM'
 [ $RANK = 0 ] && exec "$1"
 "$1" &
-sleep 0.5
-kill -SEGV $$
+until "$2" status | grep -q 'step [1-9]'; do sleep 0.1; done
+eval "$3"
 PROGRAM
-ends_with 139 run --workers 2 $long -- bin/die "$linear" &&
+ends_with 139 run --workers 2 $long -- bin/leave "$linear" "$program" 'kill -SEGV $$' &&
   tells 'worker 1 (.*, pid [0-9]*) ended at step [0-9]*, before the job was complete: killed by signal 11 '
 ok 'one that dies of a signal in a step: 128 and its number'
-ends_with 1 run --workers 2 $long -- sh -c '[ $RANK = 0 ] && exec "$0"; "$0" & sleep 0.5' "$linear" &&
+ends_with 1 run --workers 2 $long -- bin/leave "$linear" "$program" 'exit 0' &&
   tells 'worker 1 (.*) ended at step [0-9]*, before the job was complete: exit code 0$'
 ok 'one that ends too early, and what it has left goes'
 ends_with 9 run --workers 2 $short -- sh -c '"$0"; [ $RANK = 0 ] || echo "no disk" >&2; exit $((9 * RANK))' "$linear" &&
@@ -159,7 +164,7 @@ ok 'a job with a model of its own is refused'
 
 # --- job files ---
 cat >own <<JOB
-train = { steps = 300; eval_every = "never"; };
+train = { steps = 300; };
 optimizer = { kind = "adam"; lr = 0.001; };
 cluster = { workers = 4; servers = 3; };
 JOB
@@ -210,11 +215,11 @@ trap '' INT TERM HUP
 while :; do sleep 100; done
 PROGRAM
 begin --workers 2 $long -- bin/stay "$linear" && kill -INT $launcher && sleep 0.7 &&
-  [ "$(left | wc -l)" -ge 3 ] && kill -INT $launcher && has_ended 2 3
+  [ "$(left | wc -l)" -ge 3 ] && kill -INT $launcher && has_ended 5 3
 ok 'a second one ends programs that would stay'
 start l run --workers 2 $long -- sh -c 'trap "" INT TERM HUP; touch here.$RANK; while :; do sleep 100; done'
 launcher=$started
-await 5 test -e here.0 -a -e here.1 && kill -TERM $launcher && has_ended 3 3
+await 5 test -e here.0 -a -e here.1 && kill -TERM $launcher && has_ended 5 3
 ok 'before the first step programs have a second after the job'
 make after <<'PROGRAM'
 "$1" && touch "after.$RANK" && sleep 4 && touch "saved.$RANK"
@@ -224,7 +229,7 @@ ok 'after a job that is complete programs may take their time'
 rm -f after.* saved.*
 start l run --workers 2 $short -- bin/after "$linear"
 launcher=$started
-await 5 test -e after.0 -a -e after.1 && sleep 0.3 && kill -INT $launcher && has_ended 2 3 &&
+await 5 test -e after.0 -a -e after.1 && sleep 0.3 && kill -INT $launcher && has_ended 3 3 &&
   ! [ -e saved.0 ]
 ok 'then a signal is theirs'
 

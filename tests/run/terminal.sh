@@ -188,5 +188,11 @@ open_terminal && type_run --set train.steps=50000 --workers 1 -- "$linear" &&
   await 5 have_stopped && sleep "$pause" && have_stopped &&
   type_line 'fg; echo code=$?' && ends 60 0 && ! shows 'gradweir: '
 ok "Ctrl-Z, fg after $pause s: so do programs"
+close_terminal
+open_terminal && type_run --set train.steps=4000000 --workers 2 -- "$linear" &&
+  await 10 shows 'step [1-9][0-9]*/4000000'
+close_terminal
+await 10 nobody_left
+ok 'a terminal that is closed: no program is left'
 
 echo "1..$tests"
