@@ -98,17 +98,19 @@ static void on_go_on(uv_signal_t *signal, int number)
     gw_launch_signal_programs(signal->data, number);
 }
 
-/* Returns how many are killed. */
+/* Returns how many are killed. Programs may still be loading their libraries
+   when a job ends before its first step: that is no news. */
 static unsigned kill_late(struct gw_launcher *launcher,
                           const struct gw_launch_ops *kind)
 {
     unsigned killed = 0;
+    int is_news = !launcher->now && (!kind || launcher->step > 0);
     for (unsigned i = 0; i < launcher->children; i++) {
         struct gw_launched *child = &launcher->child[i];
         if (!child->alive || (kind && child->ops != kind) ||
             child->ops->may_stay(child))
             continue;
-        if (!launcher->now)
+        if (is_news)
             gw_launch_say("%s %u (pid %d) did not leave in time and is killed",
                           child->role, child->index, child->pid);
         child->killed = 1;

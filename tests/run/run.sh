@@ -38,6 +38,10 @@ ends_with 0 run --workers 1 --servers 1 $short -- "$linear" &&
 ok 'one worker: a job that is complete, and no line but its own'
 ends_with 0 run --workers 1 --servers 1 -- "$linear" && digest | grep -q .
 ok 'a job that ends when its program has no further step'
+for policy in sync local:4 ssp:2; do
+  ends_with 0 run --workers 3 --set cluster.policy=$policy -- "$linear" && digest | grep -q .
+  ok "three workers, $policy: it ends when that of rank 0 has none"
+done
 ends_with 0 run --workers 4 $short -- "$linear" && digest | grep -q . &&
   [ "$(wc -l <"$scratch/err")" -eq 1 ] && tells 'OMP_NUM_THREADS=[0-9]* for each of 4 workers, which share'
 ok 'four workers: the same, and a line about their threads'
@@ -220,6 +224,7 @@ ok 'a second one ends programs that would stay'
 start l run --workers 2 $long -- sh -c 'trap "" INT TERM HUP; touch here.$RANK; while :; do sleep 100; done'
 launcher=$started
 await 5 test -e here.0 -a -e here.1 && kill -TERM $launcher && has_ended 5 3
+[ $? -eq 0 ] && [ "$(grep -c '^gradweir: ' "$scratch/l.err")" -eq 2 ]
 ok 'before the first step programs have a second after the job'
 make after <<'PROGRAM'
 "$1" && touch "after.$RANK" && sleep 4 && touch "saved.$RANK"
