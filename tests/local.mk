@@ -31,6 +31,7 @@ dist_check_SCRIPTS += \
 	%D%/run/gpu.sh \
 	%D%/run/junk.sh \
 	%D%/run/kill.sh \
+	%D%/run/api.sh \
 	%D%/run/library.sh \
 	%D%/run/loaded.sh \
 	%D%/run/memory.sh \
@@ -57,8 +58,14 @@ EXTRA_DIST += %D%/arm/build.sh %D%/run/lib.sh %D%/run/second.py \
 	%D%/rdma/rails.sh %D%/rdma/timely.sh %D%/rdma/two.sh
 
 # what a test of whole programs needs beside the program
-EXTRA_PROGRAMS = %D%/run/junk %D%/run/linear
-check_DATA = %D%/run/junk$(EXEEXT) %D%/run/linear$(EXEEXT)
+EXTRA_PROGRAMS = %D%/run/junk %D%/run/linear %D%/run/api
+check_DATA = %D%/run/junk$(EXEEXT) %D%/run/linear$(EXEEXT) \
+	%D%/run/api$(EXEEXT)
+
+# as a program of a user's: with the shared library alone
+%C%_run_api_SOURCES = %D%/run/api.c include/gradweir.h
+%C%_run_api_LDADD = libgradweir.so -lm
+%C%_run_api_LDFLAGS = -Wl,-rpath,'$(abs_top_builddir)'
 
 if HAVE_CMOCKA
 check_PROGRAMS += \

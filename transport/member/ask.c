@@ -17,7 +17,7 @@
 /* The last dial that is in time fails a little later, and says why. */
 #define GRACE_US 700000
 
-#define GIVE_UP_US 100000 /* between two questions to the asker */
+#define GIVE_UP_US 10000 /* between two questions to the asker */
 
 struct question {
     const struct gw_ask_options *options;

@@ -77,6 +77,8 @@ static int keep(struct gradweir_job *job, enum gw_status status)
         job->met = status;
     if (status == GW_EAGAIN || status == GW_EEND)
         return GRADWEIR_EEND;
+    if (status != GW_OK) /* the rank's line is there after that */
+        gw_rank_end(job->rank, status, &job->sum);
     return gw_job_take(job, status);
 }
 

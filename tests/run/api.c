@@ -1,0 +1,401 @@
+/*
+ * A program over include/gradweir.h, for tests/run/api.sh: `api MODE`. It fits
+ * 60 numbers, in three keys of three types, to a target, and says what
+ * happened.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <dirent.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "include/gradweir.h"
+
+enum {
+    KEYS = 3,
+    ELEMS = 20
+};
+
+static const struct gradweir_key keys[KEYS] = {
+    {sizeof keys[0], "whole", GRADWEIR_F32, 2, {4, 5}, 0},
+    {sizeof keys[0], "brain", GRADWEIR_BF16, 1, {ELEMS}, 0},
+    {sizeof keys[0], "half", GRADWEIR_F16, 1, {ELEMS}, 0}};
+
+static const struct gradweir_declaration declaration = {
+    .struct_size = sizeof declaration, .keys = keys, .n_keys = KEYS};
+
+static gradweir_job *job;
+
+static void die(const char *what, int status)
+{
+    fprintf(stderr, "api: %s: %d %s\n", what, status,
+            job ? gradweir_error(job) : "");
+    gradweir_close(job);
+    exit(1);
+}
+
+#define CHECK(call)                                                            \
+    do {                                                                       \
+        int checked = (call);                                                  \
+        if (checked != GRADWEIR_OK)                                            \
+            die(#call, checked);                                               \
+    } while (0)
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- types: multiples of 1/8, which all three have ---- */
+
+static float target(size_t i)
+{
+    return (float)(i % 13) / 8 - 0.5f;
+}
+
+static void narrow(int type, const float *from, void *to)
+{
+    for (size_t i = 0; i < ELEMS; i++) {
+        uint32_t bits;
+        memcpy(&bits, &from[i], sizeof bits);
+        if (type == GRADWEIR_F32)
+            memcpy((float *)to + i, &from[i], sizeof bits);
+        else if (type == GRADWEIR_BF16)
+            ((uint16_t *)to)[i] = (uint16_t)(bits >> 16);
+        else /* 0, or a normal number of few bits */
+            ((uint16_t *)to)[i] =
+                from[i] == 0 ? 0
+                             : (uint16_t)((bits >> 16 & 0x8000) |
+                                          ((bits >> 13 & 0x3ffff) - 0x1c000));
+    }
+}
+
+static void widen(int type, const void *from, float *to)
+{
+    for (size_t i = 0; i < ELEMS; i++) {
+        uint16_t half = ((const uint16_t *)from)[i];
+        uint32_t bits = (uint32_t)half << 16;
+        if (type == GRADWEIR_F32)
+            memcpy(&to[i], (const float *)from + i, sizeof to[i]);
+        else if (type == GRADWEIR_BF16)
+            memcpy(&to[i], &bits, sizeof bits);
+        else
+            to[i] =
+                (float)(ldexp(1024 * (half >> 10 & 31 ? 1 : 0) + (half & 1023),
+                              (half >> 10 & 31 ? half >> 10 & 31 : 1) - 25) *
+                        (half & 0x8000 ? -1 : 1));
+    }
+}
+
+/* ---- training ---- */
+
+static void open_job(void)
+{
+    const struct gradweir_options options = {.struct_size = sizeof options,
+                                             .rank = GRADWEIR_ANY_RANK};
+    char why[512];
+    if (gradweir_open(&options, &job, why, sizeof why) != GRADWEIR_OK) {
+        fprintf(stderr, "api: %s\n", why);
+        exit(1);
+    }
+}
+
+static void put_first(void)
+{
+    static const float zero[ELEMS];
+    for (size_t key = 0; key < KEYS && gradweir_makes_weights(job); key++)
+        CHECK(gradweir_put(job, key, zero));
+}
+
+static void start(void)
+{
+    open_job();
+    CHECK(gradweir_join(job, -1));
+    CHECK(gradweir_declare(job, &declaration, -1));
+    put_first();
+    CHECK(gradweir_start(job, -1));
+}
+
+/* The gradient w - target, rounded to the key's type, from an array of the
+   program's or, every other step, from the library's. */
+static double push(size_t key, uint64_t step, float *w)
+{
+    float g[ELEMS];
+    char narrowed[ELEMS * sizeof(float)];
+    double loss = 0;
+    for (size_t i = 0; i < ELEMS; i++) {
+        g[i] = (float)(floor(64 * (double)(w[i] - target(i)) + 0.5) / 64);
+        loss += pow((double)(w[i] - target(i)), 2) / 2;
+    }
+    if (keys[key].type == GRADWEIR_F32 && step % 2) {
+        memcpy(gradweir_gradients(job, key), g, sizeof g);
+        CHECK(gradweir_push(job, key, NULL));
+    } else {
+        narrow(keys[key].type, g, narrowed);
+        CHECK(gradweir_push(job, key, narrowed));
+    }
+    return loss;
+}
+
+/* Key 2 has no gradient in each third step. */
+static int step(struct gradweir_step *next)
+{
+    struct gradweir_result result = {.struct_size = sizeof result};
+    char narrowed[ELEMS * sizeof(float)];
+    float w[ELEMS];
+    int status = gradweir_begin(job, next, -1);
+    for (size_t key = 0; key < KEYS && status == GRADWEIR_OK; key++) {
+        status = gradweir_wait(job, key, 1, -1);
+        if (status != GRADWEIR_OK)
+            break;
+        CHECK(gradweir_take(job, key, narrowed));
+        widen(keys[key].type, narrowed, w);
+        if (key == 2 && next->number % 3 == 2)
+            status = gradweir_skip(job, key, 1, 0, -1);
+        else
+            result.loss += push(key, next->number, w);
+    }
+    if (status == GRADWEIR_OK || status == GRADWEIR_EEND)
+        status = gradweir_end(job, &result, -1);
+    return status;
+}
+
+static void train(int steps)
+{
+    struct gradweir_step next = {.struct_size = sizeof next};
+    int status = GRADWEIR_OK;
+    for (int i = 0; i < steps && status == GRADWEIR_OK; i++)
+        status = step(&next);
+    if (status != GRADWEIR_OK && status != GRADWEIR_EEND)
+        die("step", status);
+}
+
+static void finish(void)
+{
+    double most = 0;
+    CHECK(gradweir_finish(job, -1));
+    for (size_t key = 0; key < KEYS; key++) {
+        char narrowed[ELEMS * sizeof(float)];
+        float w[ELEMS];
+        CHECK(gradweir_take(job, key, narrowed));
+        widen(keys[key].type, narrowed, w);
+        for (size_t i = 0; i < ELEMS; i++)
+            most = fmax(most, fabs((double)(w[i] - target(i))));
+    }
+    printf("off by %.4f\n", most);
+    gradweir_close(job);
+    job = NULL;
+}
+
+/* ---- modes ---- */
+
+static void do_train(void)
+{
+    start();
+    train(gradweir_rank(job) == 1 ? 60 : 150);
+    finish();
+}
+
+static volatile sig_atomic_t alarms;
+
+static void on_alarm(int number)
+{
+    (void)number;
+    alarms++;
+}
+
+/* Rank 0 comes to each wait late, so rank 1's take long. */
+static void do_waits(void)
+{
+    const struct itimerval tick = {{0, 20000}, {0, 20000}};
+    struct gradweir_step next = {.struct_size = sizeof next};
+    int timeouts = 0, signals = 0, status;
+    start();
+    signal(SIGALRM, on_alarm);
+    if (gradweir_rank(job) == 1)
+        setitimer(ITIMER_REAL, &tick, NULL);
+    for (int i = 0; i < 10; i++) {
+        CHECK(gradweir_begin(job, &next, -1));
+        while ((status = gradweir_wait(job, 0, KEYS, 7)) != GRADWEIR_OK) {
+            timeouts += status == GRADWEIR_ETIMEOUT;
+            signals += status == GRADWEIR_EAGAIN;
+            if (status != GRADWEIR_ETIMEOUT && status != GRADWEIR_EAGAIN)
+                die("wait", status);
+        }
+        if (gradweir_rank(job) == 0)
+            usleep(100000);
+        for (size_t key = 0; key < KEYS; key++)
+            CHECK(gradweir_skip(job, key, 1, 0, -1));
+        while ((status = gradweir_end(job, NULL, 5)) != GRADWEIR_OK)
+            timeouts += status == GRADWEIR_ETIMEOUT;
+    }
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+    while ((status = gradweir_finish(job, 10)) != GRADWEIR_OK)
+        if (status != GRADWEIR_ETIMEOUT && status != GRADWEIR_EAGAIN)
+            die("finish", status);
+    printf("rank %u: %s time-outs, %s signals\n", gradweir_rank(job),
+           timeouts > 3 ? "many" : "few", signals > 3 ? "many" : "few");
+    gradweir_close(job);
+}
+
+/* Rank 1 leaves while it waits. */
+static void do_leave(void)
+{
+    struct gradweir_step next = {.struct_size = sizeof next};
+    start();
+    if (gradweir_rank(job) == 0) {
+        sleep(2); /* so that rank 1 waits */
+        train(1000);
+        die("train", 0);
+    }
+    CHECK(step(&next));
+    CHECK(gradweir_begin(job, &next, -1));
+    if (gradweir_wait(job, 0, KEYS, 300) != GRADWEIR_ETIMEOUT)
+        die("wait", 0);
+    double begin = now_s();
+    gradweir_close(job);
+    printf("left after %s\n", now_s() - begin < 1 ? "a moment" : "too long");
+}
+
+static void do_fail(void)
+{
+    struct gradweir_step next = {.struct_size = sizeof next};
+    start();
+    CHECK(step(&next));
+    if (gradweir_rank(job) == 1) {
+        CHECK(gradweir_fail(job, "the camera is gone"));
+        gradweir_close(job);
+        return;
+    }
+    train(100000);
+    die("train", 0);
+}
+
+static void do_fork(void)
+{
+    struct gradweir_step next = {.struct_size = sizeof next};
+    int ended;
+    start();
+    pid_t child = fork();
+    if (child == 0) {
+        int status = gradweir_begin(job, &next, -1);
+        printf("child: %d, %s\n", status, gradweir_error(job));
+        fflush(stdout);
+        gradweir_close(job);
+        _exit(0);
+    }
+    waitpid(child, &ended, 0);
+    train(20);
+    finish();
+}
+
+static void say(const char *call, int status)
+{
+    printf("%d %s\n", status, status ? gradweir_error(job) : call);
+}
+
+static void do_misuse(void)
+{
+    struct gradweir_step next = {.struct_size = sizeof next};
+    struct gradweir_step small = {.struct_size = 8};
+    struct gradweir_key key = keys[0];
+    struct gradweir_declaration wrong = {
+        .struct_size = sizeof wrong, .keys = &key, .n_keys = 1};
+    char long_name[300], value[64];
+    open_job();
+    say("begin", gradweir_begin(job, &next, 0));
+    CHECK(gradweir_join(job, -1));
+    memset(long_name, 'k', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    key.name = long_name;
+    say("declare", gradweir_declare(job, &wrong, -1));
+    key.name = "a", key.dims = 9;
+    say("declare", gradweir_declare(job, &wrong, -1));
+    key.dims = 1, key.type = 7;
+    say("declare", gradweir_declare(job, &wrong, -1));
+    key.type = 0, key.group = 3;
+    say("declare", gradweir_declare(job, &wrong, -1));
+    key.group = 0, key.struct_size = 8;
+    say("declare", gradweir_declare(job, &wrong, -1));
+    CHECK(gradweir_declare(job, &declaration, -1));
+    say("put", gradweir_put(job, 77, NULL));
+    put_first();
+    CHECK(gradweir_start(job, -1));
+    say("push", gradweir_push(job, 0, NULL));
+    say("begin", gradweir_begin(job, &small, -1));
+    CHECK(gradweir_begin(job, &next, -1));
+    say("begin", gradweir_begin(job, &next, -1));
+    say("wait", gradweir_wait(job, 2, 2, -1));
+    printf("%d %s\n", gradweir_setting(job, "cluster.policy", value, 64),
+           value);
+    printf("%d\n", gradweir_setting(job, "cluster.nothing", value, 64));
+    CHECK(gradweir_wait(job, 0, KEYS, -1));
+    CHECK(gradweir_push(job, 0, gradweir_weights(job, 0)));
+    say("weigh", gradweir_weigh(job, 5));
+    say("push", gradweir_push(job, 0, NULL));
+    gradweir_close(job);
+}
+
+static size_t descriptors(void)
+{
+    size_t n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* Jobs that nobody answers, in all states of joining. */
+static void do_many(void)
+{
+    struct rusage before, after;
+    size_t open_before = 0;
+    for (int i = 0; i < 1000; i++) {
+        const struct gradweir_options options = {.struct_size = sizeof options,
+                                                 .coordinator = "127.0.0.1:1",
+                                                 .rank = GRADWEIR_ANY_RANK};
+        char why[512];
+        if (i == 100) {
+            getrusage(RUSAGE_SELF, &before);
+            open_before = descriptors();
+        }
+        if (gradweir_open(&options, &job, why, sizeof why) != GRADWEIR_OK)
+            die(why, 0);
+        if (i % 4 == 0)
+            gradweir_join(job, 1);
+        gradweir_close(job);
+    }
+    getrusage(RUSAGE_SELF, &after);
+    printf("%ld KiB more, %zu descriptors more\n",
+           (after.ru_maxrss - before.ru_maxrss) / 1024 * 1024,
+           descriptors() - open_before);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } modes[] = {{"train", do_train}, {"waits", do_waits},
+                 {"leave", do_leave}, {"fail", do_fail},
+                 {"fork", do_fork},   {"misuse", do_misuse},
+                 {"many", do_many}};
+    for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++) {
+        if (strcmp(argv[1], modes[i].name) == 0) {
+            modes[i].run();
+            return 0;
+        }
+    }
+    return 2;
+}

@@ -1,0 +1,71 @@
+#!/bin/sh
+# A program over the C API (api.c): types, policies, waits that come back,
+# leaving, failing, forks and mistakes. Prints TAP.
+. "${GW_SRCDIR:-..}/tests/run/lib.sh"
+api=${GW_BUILDDIR:-.}/tests/run/api
+two='--workers 2 --servers 2'
+
+# trains SETTINGS..: both ranks end near the target, with the same weights
+trains() {
+  # shellcheck disable=SC2086
+  run 0 run $two --set optimizer.kind=sgd --set optimizer.lr=0.3 "$@" -- "$api" train &&
+    [ "$(grep -c '^\[[01]\] off by 0.0' "$scratch/out")" -eq 2 ]
+}
+for policy in sync backup:1 ssp:2 async local:4 diloco:4; do
+  trains --set cluster.policy=$policy
+  ok "$policy: three types, skipped keys, a rank with fewer steps"
+done
+trains --set train.commit=whole --set train.clip=100
+ok 'whole commit: the same'
+trains --set train.weights=bf16 && trains --set cluster.transport=tcp
+ok 'bf16 weights, and tcp: the same'
+first=$(digest)
+trains --set cluster.transport=tcp --set cluster.servers=1 && [ "$(digest)" = "$first" ]
+ok 'the same bits with another number of servers'
+
+# shellcheck disable=SC2086
+{
+run 0 run $two -- "$api" waits && grep -q '^\[1\] rank 1: many time-outs, many signals$' "$scratch/out"
+ok 'waits come back for a time-out or a signal, and are gone on with'
+run 1 run $two -- "$api" leave
+grep -q '^\[1\] left after a moment$' "$scratch/out" &&
+  grep -q 'the program has left the job' "$scratch/err"
+ok 'a rank that leaves while it waits is gone in a second, and the others hear it'
+run 1 run $two -- "$api" fail
+grep -q '^gradweir: .*the camera is gone' "$scratch/err" &&
+  [ "$(grep -c 'the camera is gone' "$scratch/err" "$scratch/out" | awk -F: '{ n += $2 } END { print n }')" -ge 2 ]
+ok 'a failure is told to all by its line'
+run 0 run --workers 1 -- "$api" fork && grep -q '^child: -12, the job was opened before this process was forked' "$scratch/out" &&
+  grep -q '^off by' "$scratch/out"
+ok 'a fork has no job, and its parent goes on'
+}
+cat >"$scratch/expected" <<'SAID'
+-12 gradweir_begin: the job is not joined
+-2 key 0: its name "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk" has 299 bytes, 1 to 255 are possible
+-2 key a has 9 dimensions, at most 8 are possible
+-2 key a: there is no type 7
+-7 key a: group 3 has no rule yet, take group 0
+-2 key 0: its struct_size is not that of this library
+-2 gradweir_put: there is no key 77
+-12 gradweir_push: no step has begun
+-2 step.struct_size is not that of this library
+-12 gradweir_begin: a step has begun, and has not ended
+-2 gradweir_wait: there are 3 keys, not 2 + 2
+4 sync
+-5
+-12 gradweir_weigh: a key of this step was pushed
+-12 step 0: key whole is ready twice in one step, by a mistake of the trainer
+SAID
+run 2 run --workers 1 -- "$api" misuse
+grep '^-\|^[0-9]' "$scratch/out" >"$scratch/said" || :
+diff "$scratch/expected" "$scratch/said" >"$scratch/diff" || { sed 's/^/# /' "$scratch/diff"; false; }
+ok 'each mistake is a line, and most leave the job as it was'
+"$api" many >"$scratch/many" 2>&1 && grep -qx '[0-9]\{1,3\} KiB more, 0 descriptors more' "$scratch/many" ||
+  { sed 's/^/# /' "$scratch/many"; false; }
+ok '1,000 jobs are opened and closed, and nothing grows'
+"$api" train >"$scratch/out" 2>"$scratch/err"
+[ $? -eq 1 ] && grep -q 'GRADWEIR_COORDINATOR' "$scratch/err"
+ok 'a program that nobody has started says what it needs'
+await 3 nobody_left
+ok 'nobody is left'
+echo "1..$tests"
