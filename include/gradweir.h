@@ -10,11 +10,11 @@
  * under every policy. `gradweir run JOB -- PROGRAM` starts servers and
  * programs.
  *
- * Threads. A job is used by one thread at a time, except gradweir_has and
- * gradweir_stop. Several jobs in one process know nothing of
- * each other. gradweir_open starts two threads, which block all signals. A
- * process that was forked from one with an open job must not use the job:
- * every call returns GRADWEIR_EUSAGE there, and gradweir_close does nothing.
+ * Threads. A job is used by one thread at a time, except gradweir_stop. Several
+ * jobs in one process know nothing of each other. gradweir_open starts two
+ * threads, which block all signals. A process that was forked from one with an
+ * open job must not use the job: every call returns GRADWEIR_EUSAGE there, and
+ * gradweir_close does nothing.
  *
  * Waits. A call with `timeout_ms` waits for so long at most: -1 for ever, 0 not
  * at all. GRADWEIR_ETIMEOUT and GRADWEIR_EAGAIN (a signal was handled) change
@@ -226,7 +226,7 @@ struct gradweir_step {
 GRADWEIR_API int
 gradweir_begin(gradweir_job *job, struct gradweir_step *step, int timeout_ms);
 
-/* Non-zero if gradweir_wait of these keys would return at once. Thread: any. */
+/* Non-zero if gradweir_wait of these keys would return at once. */
 GRADWEIR_API int gradweir_has(const gradweir_job *job, size_t first, size_t n);
 
 /* Waits until keys [first, first + n) have the weights of the step. */

@@ -231,7 +231,16 @@ static void do_waits(void)
             signals += status == GRADWEIR_EAGAIN;
             if (status != GRADWEIR_ETIMEOUT && status != GRADWEIR_EAGAIN)
                 die("wait", status);
+            if (i % 2 && status == GRADWEIR_ETIMEOUT) { /* not again */
+                usleep(200000);
+                usleep(200000); /* of which signals take a part */
+                while (!gradweir_has(job, 0, KEYS))
+                    usleep(1000);
+                break;
+            }
         }
+        if (!gradweir_has(job, 0, KEYS))
+            die("a wait has ended without weights", 0);
         if (gradweir_rank(job) == 0)
             usleep(100000);
         for (size_t key = 0; key < KEYS; key++)
@@ -328,9 +337,13 @@ static void do_misuse(void)
     key.group = 0, key.struct_size = 8;
     say("declare", gradweir_declare(job, &wrong, -1));
     CHECK(gradweir_declare(job, &declaration, -1));
+    say("declare", gradweir_declare(job, &declaration, -1));
+    say("end", gradweir_end(job, NULL, -1));
     say("put", gradweir_put(job, 77, NULL));
     put_first();
     CHECK(gradweir_start(job, -1));
+    say("start", gradweir_start(job, -1));
+    say("end", gradweir_end(job, NULL, -1));
     say("push", gradweir_push(job, 0, NULL));
     say("begin", gradweir_begin(job, &small, -1));
     CHECK(gradweir_begin(job, &next, -1));

@@ -46,7 +46,11 @@ cat >"$scratch/expected" <<'SAID'
 -2 key a: there is no type 7
 -7 key a: group 3 has no rule yet, take group 0
 -2 key 0: its struct_size is not that of this library
+-12 gradweir_declare: the job is not started
+-12 gradweir_end: the job is not started
 -2 gradweir_put: there is no key 77
+-12 gradweir_start: no step has begun
+-12 gradweir_end: no step has begun
 -12 gradweir_push: no step has begun
 -2 step.struct_size is not that of this library
 -12 gradweir_begin: a step has begun, and has not ended

@@ -101,7 +101,7 @@ int gradweir_declare(gradweir_job *job,
 {
     const struct gw_driver_call call = {.run = declare};
     int status =
-        gw_job_check(job, "gradweir_declare", GW_JOB_JOINED | GW_JOB_DECLARED);
+        gw_job_check_call(job, "gradweir_declare", GW_JOB_JOINED, &call);
     if (status != GRADWEIR_OK)
         return status;
     if (declaration->struct_size != sizeof *declaration)
@@ -152,6 +152,6 @@ int gradweir_start(gradweir_job *job, int timeout_ms)
 {
     const struct gw_driver_call call = {.run = start};
     int status =
-        gw_job_check(job, "gradweir_start", GW_JOB_DECLARED | GW_JOB_READY);
+        gw_job_check_call(job, "gradweir_start", GW_JOB_DECLARED, &call);
     return status ? status : gw_driver_run(job->driver, &call, timeout_ms);
 }

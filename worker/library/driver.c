@@ -173,16 +173,27 @@ int gw_driver_run(struct gw_driver *driver,
     return advance(driver, call, &is_begun, &result) ? result : status;
 }
 
-int gw_driver_is_idle(struct gw_driver *driver)
+int gw_driver_knows(struct gw_driver *driver, const struct gw_driver_call *call)
 {
     pthread_mutex_lock(&driver->mutex);
-    int is_idle = !driver->is_running;
+    int knows = (driver->is_running || driver->has_result) &&
+                is_same(&driver->now, call);
     pthread_mutex_unlock(&driver->mutex);
-    return is_idle;
+    return knows;
+}
+
+int gw_driver_is_free(struct gw_driver *driver)
+{
+    pthread_mutex_lock(&driver->mutex);
+    int is_free = !driver->is_running;
+    if (is_free)
+        driver->has_result = 0;
+    pthread_mutex_unlock(&driver->mutex);
+    return is_free;
 }
 
 void gw_driver_settle(struct gw_driver *driver)
 {
-    while (!gw_driver_is_idle(driver))
+    while (!gw_driver_is_free(driver))
         wait_until(driver, -1, 0);
 }

@@ -35,10 +35,16 @@ int gw_driver_run(struct gw_driver *driver,
                   const struct gw_driver_call *call,
                   int timeout_ms);
 
-/* Non-zero if no call is going on. */
-int gw_driver_is_idle(struct gw_driver *driver);
+/* Non-zero if that call is going on, or its result was not returned yet. */
+int gw_driver_knows(struct gw_driver *driver,
+                    const struct gw_driver_call *call);
 
-/* Waits until no call is going on. */
+/* Non-zero if no call is going on: the program's thread may do without the
+   driver. A result that was not returned is dropped, or the same call would get
+   it in a later step. */
+int gw_driver_is_free(struct gw_driver *driver);
+
+/* Waits until that is so. */
 void gw_driver_settle(struct gw_driver *driver);
 
 #endif

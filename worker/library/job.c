@@ -63,6 +63,17 @@ int gw_job_check(struct gradweir_job *job, const char *call, unsigned stages)
                         stage_text(job->stage));
 }
 
+int gw_job_check_call(struct gradweir_job *job,
+                      const char *name,
+                      unsigned stages,
+                      const struct gw_driver_call *call)
+{
+    unsigned any = GW_JOB_OPEN | GW_JOB_JOINED | GW_JOB_DECLARED |
+                   GW_JOB_READY | GW_JOB_STEP | GW_JOB_ENDS | GW_JOB_DONE;
+    int goes_on = job->pid == getpid() && gw_driver_knows(job->driver, call);
+    return gw_job_check(job, name, goes_on ? any : stages);
+}
+
 const char *gradweir_error(const gradweir_job *job)
 {
     return job->pid == getpid()
@@ -133,8 +144,6 @@ static int fill_in(struct gradweir_job *job,
 {
     if (copy_texts(job, options) != GRADWEIR_OK)
         return gw_fail(error, GW_ENOMEM, "no memory for a job");
-    gw_job_open_log(job, options);
-    pthread_mutex_init(&job->live_mutex, NULL);
     job->options = (struct gw_join_options){
         .coordinator = job->coordinator,
         .set = (const char *const *)job->set,
@@ -153,6 +162,8 @@ static int fill_in(struct gradweir_job *job,
 
 static void free_job(struct gradweir_job *job)
 {
+    gw_job_close_log(job);
+    pthread_mutex_destroy(&job->live_mutex);
     for (size_t i = 0; job->set && job->set[i]; i++)
         free(job->set[i]);
     free(job->set);
@@ -186,6 +197,8 @@ int gradweir_open(const struct gradweir_options *options,
         return say(why, why_bytes, GRADWEIR_ENOMEM, "no memory for a job");
     job->pid = getpid();
     job->stage = GW_JOB_OPEN;
+    gw_job_open_log(job, options);
+    pthread_mutex_init(&job->live_mutex, NULL);
     int status = fill_in(job, options, &error);
     if (status == GRADWEIR_OK)
         status = gw_driver_open(job, &job->driver);
@@ -224,8 +237,6 @@ void gradweir_close(gradweir_job *job)
     while (gw_driver_run(job->driver, &call, -1) == GRADWEIR_EAGAIN)
         continue;
     gw_driver_close(job->driver);
-    gw_job_close_log(job);
-    pthread_mutex_destroy(&job->live_mutex);
     free_job(job);
 }
 

@@ -70,6 +70,13 @@ struct gradweir_job {
  */
 int gw_job_check(struct gradweir_job *job, const char *call, unsigned stages);
 
+/* The same for a call of the driver, which is made again while it goes on,
+   whatever it has made of the stage. */
+int gw_job_check_call(struct gradweir_job *job,
+                      const char *name,
+                      unsigned stages,
+                      const struct gw_driver_call *call);
+
 /* The last line is this one; returns `status`. */
 int gw_job_fails(struct gradweir_job *job, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

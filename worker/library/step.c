@@ -56,12 +56,11 @@ int gradweir_begin(gradweir_job *job,
                             "step.struct_size is not that of this library");
     if (job->stage == GW_JOB_STEP && job->is_told)
         return gw_job_check(job, "gradweir_begin", GW_JOB_READY);
-    if (job->stage == GW_JOB_READY)
-        status = gw_driver_is_idle(job->driver) && gw_rank_is_prompt(job->rank)
-                     ? begin(job, 0, 0)
-                     : gw_driver_run(job->driver, &call, timeout_ms);
-    if (job->stage == GW_JOB_ENDS)
-        return GRADWEIR_EEND;
+    if (job->stage == GW_JOB_READY && gw_driver_is_free(job->driver) &&
+        gw_rank_is_prompt(job->rank))
+        status = begin(job, 0, 0);
+    else
+        status = gw_driver_run(job->driver, &call, timeout_ms);
     if (status == GRADWEIR_OK)
         tell_step(job, step);
     return status;
@@ -112,7 +111,7 @@ int gradweir_wait(gradweir_job *job, size_t first, size_t n, int timeout_ms)
     int status = check_keys(job, "gradweir_wait", first, n);
     if (status != GRADWEIR_OK)
         return status;
-    if (gw_driver_is_idle(job->driver) && gw_rank_has(job->rank, first, n))
+    if (gw_driver_is_free(job->driver) && gw_rank_has(job->rank, first, n))
         return need(job, first, n);
     return gw_driver_run(job->driver, &call, timeout_ms);
 }
@@ -195,7 +194,7 @@ int gradweir_skip(
     if (status != GRADWEIR_OK)
         return status;
     job->is_pushed = 1;
-    if (gw_driver_is_idle(job->driver) && gw_rank_has(job->rank, first, n))
+    if (gw_driver_is_free(job->driver) && gw_rank_has(job->rank, first, n))
         return call.run(job, first, n);
     return gw_driver_run(job->driver, &call, timeout_ms);
 }
@@ -230,12 +229,12 @@ int gradweir_end(gradweir_job *job,
                  int timeout_ms)
 {
     const struct gw_driver_call call = {.run = end};
-    int status = gw_job_check(job, "gradweir_end", GW_JOB_STEP | GW_JOB_READY);
+    int status = gw_job_check_call(job, "gradweir_end", GW_JOB_STEP, &call);
     if (status == GRADWEIR_OK && job->stage == GW_JOB_STEP)
         status = fill_sum(job, result);
     if (status != GRADWEIR_OK)
         return status;
-    if (gw_driver_is_idle(job->driver) && job->stage == GW_JOB_STEP &&
+    if (job->stage == GW_JOB_STEP && gw_driver_is_free(job->driver) &&
         job->step.task == GW_RANK_TRAIN &&
         (job->weight > 0 || job->met != GW_OK))
         return end(job, 0, 0); /* which does not wait */
@@ -256,8 +255,8 @@ static int finish(struct gradweir_job *job, size_t first, size_t n)
 int gradweir_finish(gradweir_job *job, int timeout_ms)
 {
     const struct gw_driver_call call = {.run = finish};
-    int status = gw_job_check(job, "gradweir_finish",
-                              GW_JOB_READY | GW_JOB_ENDS | GW_JOB_DONE);
+    int status = gw_job_check_call(job, "gradweir_finish",
+                                   GW_JOB_READY | GW_JOB_ENDS, &call);
     if (status != GRADWEIR_OK)
         return status;
     return gw_driver_run(job->driver, &call, timeout_ms);
