@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli/inspect.h"
+#include "cli/order.h"
 #include "cli/options.h"
 #include "transport/link/paths.h"
 #include "proto/digest.h"
@@ -38,6 +39,11 @@ static enum gw_status read_job(const struct gw_checkpoint *checkpoint,
             status = gw_fail_in(error, "--set");
     if (status == GW_OK)
         status = gw_paths_root(config, NULL, error);
+    if (status == GW_OK)
+        status = gw_order_check_builtin(config,
+                                        "which scores it by itself; gradweir "
+                                        "export gives it the weights",
+                                        error);
     if (status == GW_OK && config->data.test.n == 0)
         status = gw_fail(error, GW_EUSAGE,
                          "data.test: the checkpoint's job has no test set; "

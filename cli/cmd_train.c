@@ -27,7 +27,11 @@ static enum gw_exit launch(struct train *train)
 {
     char text[GW_ERROR_TEXT_BYTES];
     struct gw_error error;
-    if (gw_order_load(&train->order, &train->config, &error) != GW_OK)
+    if (gw_order_load(&train->order, &train->config, &error) != GW_OK ||
+        gw_order_check_builtin(&train->config,
+                               "which gradweir run starts: gradweir run JOB "
+                               "-- PROGRAM",
+                               &error) != GW_OK)
         return gw_cli_fail(&error);
     if (gw_pin_check(&train->config, &error) != GW_OK)
         return gw_cli_fail(&error);

@@ -35,3 +35,14 @@ const char *gw_order_origin(const struct gw_order *order, const char *line)
             return "--set";
     return job->file;
 }
+
+enum gw_status gw_order_check_builtin(const struct gw_config *config,
+                                      const char *instead,
+                                      struct gw_error *error)
+{
+    if (!gw_config_is_external(config))
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "model.kind: \"external\" is a program of yours, %s",
+                   instead);
+}

@@ -38,6 +38,12 @@ enum gw_status gw_order_check(const struct gw_order *order,
                               const struct gw_config *config,
                               struct gw_error *error);
 
+/* Refuses a job whose model is a program of the user's, for commands that need
+   a model of gradweir's: GW_EUSAGE with a line that goes on with `instead`. */
+enum gw_status gw_order_check_builtin(const struct gw_config *config,
+                                      const char *instead,
+                                      struct gw_error *error);
+
 /* The origin of the key at the beginning of `line`: "--set" or the job file's
    name, for error lines. */
 const char *gw_order_origin(const struct gw_order *order, const char *line);

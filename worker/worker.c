@@ -201,12 +201,25 @@ static void tear_down(struct gw_worker *worker)
         gw_dataset_close(worker->test);
 }
 
+static enum gw_status check_job(struct gw_worker *worker)
+{
+    if (!gw_config_is_external(worker->config))
+        return GW_OK;
+    return gw_rank_fail(worker->rank,
+                        gw_fail(worker->error, GW_EUSAGE,
+                                "model.kind: \"external\" is a program of the "
+                                "user's: start that here, and not gradweir "
+                                "worker"));
+}
+
 static enum gw_status run(struct gw_worker *worker)
 {
     worker->config = gw_rank_config(worker->rank);
     worker->payload_free =
         worker->config->train.arithmetic == GW_ARITHMETIC_NONE;
-    enum gw_status status = set_up(worker);
+    enum gw_status status = check_job(worker);
+    if (status == GW_OK)
+        status = set_up(worker);
     if (status == GW_OK)
         status = train(worker);
     gw_rank_close(worker->rank);

@@ -13,6 +13,7 @@
 #include "cli/amount.h"
 #include "cli/lab/network.h"
 #include "cli/options.h"
+#include "cli/order.h"
 #include "cli/plan/plan.h"
 
 /* Time from host to host, in us, if --link has none: a switched Ethernet's. */
@@ -55,6 +56,11 @@ static enum gw_exit act(struct command *command)
         gw_cli_job_load(&command->job, &command->config, &error);
     if (status == GW_OK)
         status = gw_config_check(&command->config, &error);
+    if (status == GW_OK)
+        status = gw_order_check_builtin(&command->config,
+                                        "whose size no job file says: there is "
+                                        "nothing to plan with",
+                                        &error);
     if (status != GW_OK)
         return gw_cli_fail(&error);
     command->plan.file = command->job.file;
