@@ -17,11 +17,12 @@ enum {
 
 static gradweir_job *job;
 
-/* Each call that fails ends this program with the library's line. */
-static void check(int status)
+/* Non-zero: go on. 0: the step, or the job, is not to be finished. A failure
+   ends this program with the library's line. */
+static int goes_on(int status)
 {
-    if (status == GRADWEIR_OK)
-        return;
+    if (status == GRADWEIR_OK || status == GRADWEIR_EEND)
+        return status == GRADWEIR_OK;
     fprintf(stderr, "line: %s\n", gradweir_error(job));
     gradweir_close(job);
     exit(1);
@@ -35,18 +36,35 @@ static double draw(uint64_t *state)
 }
 
 /* Mean loss of (a x + b - y)^2 / 2, and the mean of its gradient. */
-static double step(float a, float b, uint64_t *state, float *da, float *db)
+static double compute(const float w[2], uint64_t *state, float gradient[2])
 {
-    double loss = 0;
-    *da = *db = 0;
+    double loss = 0, da = 0, db = 0;
     for (int i = 0; i < POINTS; i++) {
         double x = draw(state), y = 3 * x - 1 + 0.1 * draw(state);
-        double miss = (double)a * x + (double)b - y;
-        *da += (float)(miss * x / POINTS);
-        *db += (float)(miss / POINTS);
+        double miss = (double)w[0] * x + (double)w[1] - y;
+        da += miss * x / POINTS;
+        db += miss / POINTS;
         loss += miss * miss / 2 / POINTS;
     }
+    gradient[0] = (float)da;
+    gradient[1] = (float)db;
     return loss;
+}
+
+/* One step, from its weights to its gradients. */
+static void step(float w[2], uint64_t *state)
+{
+    struct gradweir_result result = {.struct_size = sizeof result,
+                                     .samples = POINTS};
+    float gradient[2];
+    if (goes_on(gradweir_wait(job, 0, 2, -1))) {
+        for (size_t key = 0; key < 2; key++)
+            goes_on(gradweir_take(job, key, &w[key]));
+        result.loss = compute(w, state, gradient);
+        for (size_t key = 0; key < 2; key++)
+            goes_on(gradweir_push(job, key, &gradient[key]));
+    }
+    goes_on(gradweir_end(job, &result, -1));
 }
 
 int main(void)
@@ -59,38 +77,24 @@ int main(void)
     const struct gradweir_declaration declaration = {
         .struct_size = sizeof declaration, .keys = keys, .n_keys = 2};
     struct gradweir_step next = {.struct_size = sizeof next};
-    struct gradweir_result result = {.struct_size = sizeof result};
+    float w[2] = {0, 0};
     char why[512];
     if (gradweir_open(&options, &job, why, sizeof why) != GRADWEIR_OK) {
         fprintf(stderr, "line: %s\n", why);
         return 1;
     }
-    float a = 0, b = 0, da, db;
-    check(gradweir_join(job, -1));
-    check(gradweir_declare(job, &declaration, -1));
-    if (gradweir_makes_weights(job)) {
-        check(gradweir_put(job, 0, &a));
-        check(gradweir_put(job, 1, &b));
-    }
-    check(gradweir_start(job, -1));
+    goes_on(gradweir_join(job, -1));
+    goes_on(gradweir_declare(job, &declaration, -1));
+    for (size_t key = 0; key < 2 && gradweir_makes_weights(job); key++)
+        goes_on(gradweir_put(job, key, &w[key]));
+    goes_on(gradweir_start(job, -1));
     uint64_t state = gradweir_rank(job) + 1;
-    int status = GRADWEIR_OK;
-    for (int i = 0; i < STEPS && status == GRADWEIR_OK; i++) {
-        status = gradweir_begin(job, &next, -1);
-        if (status != GRADWEIR_OK || gradweir_wait(job, 0, 2, -1))
-            break;
-        check(gradweir_take(job, 0, &a));
-        check(gradweir_take(job, 1, &b));
-        result.loss = step(a, b, &state, &da, &db);
-        gradweir_push(job, 0, &da);
-        gradweir_push(job, 1, &db);
-        check(gradweir_end(job, &result, -1));
-    }
-    check(gradweir_finish(job, -1));
-    gradweir_take(job, 0, &a);
-    gradweir_take(job, 1, &b);
+    for (int i = 0; i < STEPS && goes_on(gradweir_begin(job, &next, -1)); i++)
+        step(w, &state);
+    goes_on(gradweir_finish(job, -1));
+    for (size_t key = 0; key < 2; key++)
+        goes_on(gradweir_take(job, key, &w[key]));
     if (gradweir_rank(job) == 0)
-        printf("y = %.3f x %+.3f\n", (double)a, (double)b);
+        printf("y = %.3f x %+.3f\n", (double)w[0], (double)w[1]);
     gradweir_close(job);
-    return 0;
 }
