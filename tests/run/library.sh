@@ -28,6 +28,20 @@ fi
 [ "$(grep -h '^ *# *include' "$header" | sort | xargs)" = '#include <stddef.h> #include <stdint.h>' ]
 ok 'the header includes stddef.h and stdint.h alone'
 
+# ---- the manual ----
+manual=$build/docs/gradweir.3
+awk '/^GRADWEIR_API/ { on = 1 } on { sub(/^GRADWEIR_API/, ""); print } /;/ { on = 0 }' "$header" |
+  tr -d ' \n' | tr ';' '\n' >"$scratch/declared"
+sed -n '/^\.SH SYNOPSIS/,/^\.SH DESCRIPTION/p' "$manual" | grep '^\\' | sed 's/\\f[A-Z]//g' |
+  tr -d ' \n' | tr ';' '\n' >"$scratch/out"
+[ "$(wc -l <"$scratch/declared")" -gt 20 ] && diff "$scratch/declared" "$scratch/out" >"$scratch/err" ||
+  { sed 's/^/# /' "$scratch/err" && false; }
+ok 'gradweir(3) has the calls of the header'
+if command -v groff >/dev/null; then
+  groff -man -Tascii -ww "$manual" 2>&1 >/dev/null | sed 's/^/# /' | { ! grep .; }
+  ok 'gradweir(3) is sound'
+fi
+
 # ---- symbols ----
 if command -v nm >/dev/null && command -v readelf >/dev/null; then
   # to change on purpose: a name that was released stays
@@ -56,7 +70,7 @@ fi
 case ${GW_CFLAGS-} in
 *-fsanitize* | *--coverage*)
   for name in 'it keeps no state of its own' \
-    'make install: the library, its links, and a module of pkg-config' \
+    'make install: the library, its links, a module of pkg-config, manual and examples' \
     'a program is compiled by pkg-config, and runs' 'it loads, and unloads' \
     'make uninstall leaves nothing'; do
     skip "$name" 'sanitizers add to a library'
@@ -83,8 +97,9 @@ install_to() {
 }
 install_to install && where=$(dirname "$(find "$at" -name libgradweir.so)") &&
   [ "$(readlink "$where/libgradweir.so")" = libgradweir.so.0 ] &&
-  [ -f "$where/$(readlink "$where/libgradweir.so.0")" ] && [ -e "$where/pkgconfig/gradweir.pc" ]
-ok 'make install: the library, its links, and a module of pkg-config'
+  [ -f "$where/$(readlink "$where/libgradweir.so.0")" ] && [ -e "$where/pkgconfig/gradweir.pc" ] &&
+  [ -e "$(find "$at" -path '*man3/gradweir.3')" ] && [ -e "$(find "$at" -path '*examples/line.c')" ]
+ok 'make install: the library, its links, a module of pkg-config, manual and examples'
 cat >"$scratch/user.c" <<'C'
 #include <gradweir.h>
 #include <stdio.h>

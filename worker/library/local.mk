@@ -38,3 +38,12 @@ install-exec-local: libgradweir.so
 uninstall-local:
 	rm -f '$(DESTDIR)$(libdir)/$(GW_LIBRARY_FILE)' \
 	  '$(DESTDIR)$(libdir)/$(GW_SONAME)' '$(DESTDIR)$(libdir)/libgradweir.so'
+
+# The manual has the calls as the header has them.
+man3_MANS = docs/gradweir.3
+CLEANFILES += docs/gradweir.3
+EXTRA_DIST += docs/gradweir.3.in docs/man_library.awk
+docs/gradweir.3: docs/gradweir.3.in docs/man_library.awk docs/man.awk include/gradweir.h
+	$(AM_V_GEN)$(MKDIR_P) docs && $(AWK) -v version='$(PACKAGE_VERSION)' \
+	  -v header='$(srcdir)/include/gradweir.h' -f $(srcdir)/docs/man_library.awk \
+	  -f $(srcdir)/docs/man.awk $(srcdir)/docs/gradweir.3.in >$@.tmp && mv $@.tmp $@
