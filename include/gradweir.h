@@ -21,9 +21,11 @@
  * nothing: the program makes the same call again. Any other call first waits
  * for the one that is still going on.
  *
- * Status. 0, or one of the negative numbers below; a call returns
- * GRADWEIR_EEND where the job has no further step, and gradweir_begin is next.
- * After any other number the job is over for this rank; gradweir_error has one
+ * Status. 0, or one of the negative numbers below. GRADWEIR_EEND within a step:
+ * the step is not to be finished, and gradweir_end is next; of gradweir_begin:
+ * the job has no further step, and gradweir_finish is next. GRADWEIR_EINVAL,
+ * and GRADWEIR_EUSAGE for a call out of its order, leave the job as it was.
+ * After any other number the job is over for this rank. gradweir_error has one
  * line about the fault, its place and the remedy. Numbers are never reused.
  *
  * Structs of the caller begin with struct_size = sizeof of the struct, so that
@@ -272,7 +274,7 @@ struct gradweir_result {
     size_t struct_size;
     double loss;      /* mean over the samples */
     uint64_t correct; /* predictions, or 0 */
-    uint64_t samples; /* 0: the weight of the step */
+    uint64_t samples; /* 0: the weight of the step, which is 0 in a score */
 };
 
 /* Ends the step, after all keys were pushed or skipped. `result` may be NULL.

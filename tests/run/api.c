@@ -154,6 +154,8 @@ static int step(struct gradweir_step *next)
     char narrowed[ELEMS * sizeof(float)];
     float w[ELEMS];
     int status = gradweir_begin(job, next, -1);
+    if (status != GRADWEIR_OK)
+        return status;
     for (size_t key = 0; key < KEYS && status == GRADWEIR_OK; key++) {
         status = gradweir_wait(job, key, 1, -1);
         if (status != GRADWEIR_OK)
