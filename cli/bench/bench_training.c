@@ -3,7 +3,8 @@
  * that a worker has a tensor of made-up gradients instead of a model. Its
  * client pushes them, the servers reduce and update, and the next weights come
  * back; checksums, clocks and heartbeats included. A pull is a step for which
- * no worker has a sample: nothing is sent, and the weights still come.
+ * no worker has a sample: nothing is sent or updated, and the weights still
+ * come.
  *
  * At the end of an order every weight is compared with the same updates done
  * here, on one period of the pattern.
@@ -197,6 +198,7 @@ struct worker {
     float *weights, *gradients;
     struct gw_memory weights_arena, gradients_arena; /* memory of the two */
     uint64_t clock;
+    uint64_t updates; /* of the weights, so far */
     /* the expected values, on one period */
     struct gw_bench_pattern *pushed; /* [ranks] */
     struct gw_bench_pattern weight[2], state[GW_STATE_MAX];
@@ -276,21 +278,21 @@ static enum gw_status step(struct worker *worker, uint32_t samples)
     return status;
 }
 
-/* Repeats the servers' updates of this order. */
-static void follow(struct worker *worker, uint32_t steps, int pushed)
+/* Repeats the servers' updates of an order that pushes. */
+static void follow(struct worker *worker, uint32_t steps)
 {
     const struct gw_bench_case *what = worker->child->what;
     const struct gw_optimizer *optimizer = what->options->optimizer;
     const float *slots[GW_BENCH_MEMBERS_MAX];
     float *states[GW_STATE_MAX];
     for (uint32_t rank = 0; rank < worker->ranks; rank++)
-        slots[rank] = pushed ? worker->pushed[rank].value : NULL;
+        slots[rank] = worker->pushed[rank].value;
     for (unsigned s = 0; s < GW_STATE_MAX; s++)
         states[s] = worker->state[s].value;
     for (uint32_t i = 0; i < steps; i++) {
         struct gw_update update = what->update;
-        update.scale = pushed ? 1 / (float)worker->ranks : 0;
-        update.t = worker->clock - steps + i + 1;
+        update.scale = 1 / (float)worker->ranks;
+        update.t = ++worker->updates;
         gw_update_prepare(&update);
         gw_update_reduce_apply(optimizer, &update, slots, worker->ranks, 0,
                                GW_BENCH_PERIOD,
@@ -315,7 +317,8 @@ static enum gw_status run_order(struct worker *worker,
         if (i > 0)
             us[i - 1] = gw_bench_now_us() - start;
     }
-    follow(worker, what->iterations + 1, pushed);
+    if (pushed)
+        follow(worker, what->iterations + 1);
     *wrong_p = gw_bench_wrong(&worker->weight[worker->current],
                               what->bytes / sizeof(float), worker->weights);
     return GW_OK;
