@@ -251,12 +251,12 @@ all_are() {
   done
 }
 running() { ! all_are T; }
-begin --workers 2 $long -- "$linear"
+begin --workers 2 $long --set cluster.silence=2 -- "$linear"
 others="$(pid_of coordinator) $(pid_of server) $(pid_of server 2)"
 # as a terminal does to a group
-kill -TSTP $launcher $others && await 3 all_are T && sleep 1.5 && all_are T &&
+kill -TSTP $launcher $others && await 3 all_are T && sleep 3 && all_are T &&
   kill -CONT $launcher $others && await 3 running && sleep 0.5 && kill -0 $launcher &&
-  kill -INT $launcher && has_ended 8 3
+  kill -INT $launcher && has_ended 15 3
 ok 'a job that is paused as a whole goes on'
 
 # --- deaths ---
