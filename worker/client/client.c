@@ -300,6 +300,14 @@ void gw_client_set_step(struct gw_client *client, uint64_t clock)
     gw_member_set_clock(client->member, clock);
 }
 
+enum gw_status gw_client_finished(struct gw_client *client, uint64_t clock)
+{
+    gw_loop_enter(client->loop);
+    gw_client_session_finished(client, clock);
+    gw_loop_leave(client->loop);
+    return gw_client_is_over(client) ? client->error.status : GW_OK;
+}
+
 enum gw_status gw_client_score(struct gw_client *client,
                                uint64_t clock,
                                double loss,

@@ -175,14 +175,6 @@ static int has_end(const struct gw_client *client)
            gw_client_end_clock(client) != UINT64_MAX;
 }
 
-enum gw_status gw_client_finished(struct gw_client *client, uint64_t clock)
-{
-    gw_loop_enter(client->loop);
-    gw_client_session_finished(client, clock);
-    gw_loop_leave(client->loop);
-    return gw_client_is_over(client) ? client->error.status : GW_OK;
-}
-
 enum gw_status gw_client_await_end(struct gw_client *client, uint64_t clock)
 {
     enum gw_status status =
