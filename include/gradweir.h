@@ -117,11 +117,10 @@ struct gradweir_options {
     size_t sets;
     /* for the coordinator to be there; 0: 30 s */
     uint32_t wait_ms;
-    /* the least important level that is told; NULL: lines go to standard
-       error, from GRADWEIR_LOG_WARN on */
-    int log_level;
+    /* NULL: lines go to standard error, from GRADWEIR_LOG_WARN on */
     gradweir_log_cb log;
     void *log_owner;
+    int log_level; /* the least important level that `log` gets */
 };
 
 /* The version of the library, "0.1.0". Thread: any. */

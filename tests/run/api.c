@@ -292,21 +292,36 @@ static void do_fail(void)
     die("train", 0);
 }
 
-static void do_fork(void)
+/* None of a child's calls waits for a thread that it has not. */
+static void fork_child(void)
 {
     struct gradweir_step next = {.struct_size = sizeof next};
+    float w[ELEMS] = {0};
     int ended;
-    start();
     pid_t child = fork();
     if (child == 0) {
         int status = gradweir_begin(job, &next, -1);
+        alarm(5);
         printf("child: %d, %s\n", status, gradweir_error(job));
+        printf("child: %d %d %d %d %d\n", gradweir_push(job, 0, w),
+               gradweir_take(job, 0, w), gradweir_weigh(job, 1),
+               gradweir_wait(job, 0, 1, -1), gradweir_has(job, 0, 1));
         fflush(stdout);
         gradweir_close(job);
         _exit(0);
     }
     waitpid(child, &ended, 0);
+}
+
+/* Between two calls, and while one goes on. */
+static void do_fork(void)
+{
+    start();
+    fork_child();
     train(20);
+    if (gradweir_finish(job, 0) != GRADWEIR_ETIMEOUT)
+        die("finish", 0);
+    fork_child();
     finish();
 }
 

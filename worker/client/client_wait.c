@@ -177,9 +177,14 @@ static int has_end(const struct gw_client *client)
 
 enum gw_status gw_client_await_end(struct gw_client *client, uint64_t clock)
 {
-    enum gw_status status =
-        gw_client_wait_for(client, has_end, GW_WAITING_UNWATCHED);
-    return status == GW_OK ? judge(client, clock) : status;
+    struct condition condition = {client, has_end};
+    const struct gw_client_wait wait = {
+        .reason = GW_WAITING_WEIGHTS, .n = client->map->keys, .version = clock};
+    gw_client_begin_wait(client, &wait); /* which is told if it is long */
+    gw_loop_await(client->loop, is_met, &condition);
+    gw_client_end_wait(client);
+    return gw_client_is_over(client) ? client->error.status
+                                     : judge(client, clock);
 }
 
 /* ---- for all weights as they are ---- */

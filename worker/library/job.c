@@ -27,8 +27,10 @@ int gw_job_take(struct gradweir_job *job, enum gw_status status)
 {
     if (status == GW_OK || status == GW_EEND || status == GW_EAGAIN)
         return status;
+    /* the line first: the program's thread reads it by the stage */
+    gw_job_fails(job, status, "%s", gw_reason(job->error.text));
     job->stage = GW_JOB_FAILED;
-    return gw_job_fails(job, status, "%s", gw_reason(job->error.text));
+    return status;
 }
 
 static const char *stage_text(int stage)
@@ -61,6 +63,12 @@ int gw_job_check(struct gradweir_job *job, const char *call, unsigned stages)
         return GRADWEIR_OK;
     return gw_job_fails(job, GRADWEIR_EUSAGE, "%s: %s", call,
                         stage_text(job->stage));
+}
+
+void gw_job_settle(struct gradweir_job *job)
+{
+    if (job->pid == getpid()) /* a fork has no driver to wait for */
+        gw_driver_settle(job->driver);
 }
 
 int gw_job_check_call(struct gradweir_job *job,

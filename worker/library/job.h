@@ -77,6 +77,10 @@ int gw_job_check_call(struct gradweir_job *job,
                       unsigned stages,
                       const struct gw_driver_call *call);
 
+/* Before the check of a call that the driver does not make: waits until the
+   driver makes none. Nothing in a process that was forked. */
+void gw_job_settle(struct gradweir_job *job);
+
 /* The last line is this one; returns `status`. */
 int gw_job_fails(struct gradweir_job *job, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- begin ---- */
 
@@ -96,8 +97,9 @@ check_keys(struct gradweir_job *job, const char *call, size_t first, size_t n)
 
 int gradweir_has(const gradweir_job *job, size_t first, size_t n)
 {
-    return job->stage == GW_JOB_STEP && first <= job->keys &&
-           n <= job->keys - first && gw_rank_has(job->rank, first, n);
+    return job->pid == getpid() && job->stage == GW_JOB_STEP &&
+           first <= job->keys && n <= job->keys - first &&
+           gw_rank_has(job->rank, first, n);
 }
 
 static int need(struct gradweir_job *job, size_t first, size_t n)
@@ -118,7 +120,7 @@ int gradweir_wait(gradweir_job *job, size_t first, size_t n, int timeout_ms)
 
 int gradweir_take(gradweir_job *job, size_t key, void *weights)
 {
-    gw_driver_settle(job->driver);
+    gw_job_settle(job);
     int status = gw_job_check(job, "gradweir_take",
                               GW_JOB_STEP | GW_JOB_ENDS | GW_JOB_DONE);
     if (status != GRADWEIR_OK)
@@ -148,7 +150,7 @@ float *gradweir_gradients(gradweir_job *job, size_t key)
 
 int gradweir_weigh(gradweir_job *job, uint32_t weight)
 {
-    gw_driver_settle(job->driver);
+    gw_job_settle(job);
     int status = gw_job_check(job, "gradweir_weigh", GW_JOB_STEP);
     if (status != GRADWEIR_OK)
         return status;
@@ -163,7 +165,7 @@ int gradweir_weigh(gradweir_job *job, uint32_t weight)
 
 int gradweir_push(gradweir_job *job, size_t key, const void *gradient)
 {
-    gw_driver_settle(job->driver);
+    gw_job_settle(job);
     int status = check_keys(job, "gradweir_push", key, 1);
     if (status != GRADWEIR_OK)
         return status;
@@ -278,6 +280,8 @@ int gradweir_fail(gradweir_job *job, const char *line)
     if (status != GRADWEIR_OK)
         return status;
     gw_job_leave(job, line && line[0] ? line : "the program has failed");
-    status = gw_driver_run(job->driver, &call, -1);
+    do
+        status = gw_driver_run(job->driver, &call, -1);
+    while (status == GRADWEIR_EAGAIN);
     return status == GRADWEIR_EABORTED ? GRADWEIR_OK : status;
 }
