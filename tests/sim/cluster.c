@@ -240,6 +240,17 @@ int cluster_run(struct cluster *cluster, uint64_t limit_us)
     return cluster_run_until(cluster, everyone_finished, cluster, limit_us);
 }
 
+void cluster_finish(struct cluster *cluster, uint64_t limit_us)
+{
+    if (!cluster_run(cluster, limit_us))
+        fail_msg("the job does not end: %s", cluster->note);
+    if (cluster->final.status != GW_OK)
+        fail_msg("%s", cluster->text);
+    for (size_t i = 0; i < cluster->workers; i++)
+        if (cluster->worker[i].status != GW_OK)
+            fail_msg("worker %zu: %s", i, cluster->worker[i].error.text);
+}
+
 int cluster_is_running(void *cluster)
 {
     const struct cluster *self = cluster;

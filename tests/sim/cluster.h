@@ -79,6 +79,10 @@ void cluster_open(struct cluster *cluster,
 /* Runs until every process has ended; returns 0 after limit_us. */
 int cluster_run(struct cluster *cluster, uint64_t limit_us);
 
+/* The same; fails the test unless the job is complete, and each worker says
+   so. */
+void cluster_finish(struct cluster *cluster, uint64_t limit_us);
+
 /* Runs until `done` says so. */
 int cluster_run_until(struct cluster *cluster,
                       int (*done)(void *owner),

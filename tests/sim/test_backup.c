@@ -42,17 +42,6 @@ static uint64_t at_worker(size_t rank, enum gw_metric which)
     return gw_metrics_get(&cluster.worker[rank].metrics, which);
 }
 
-static void finish(void)
-{
-    if (!cluster_run(&cluster, LIMIT_US))
-        fail_msg("the job does not end: %s", cluster.note);
-    if (cluster.final.status != GW_OK)
-        fail_msg("%s", cluster.text);
-    for (size_t i = 0; i < cluster.workers; i++)
-        if (cluster.worker[i].status != GW_OK)
-            fail_msg("worker %zu: %s", i, cluster.worker[i].error.text);
-}
-
 /* ---- backup:0 ---- */
 
 static void nobody_left_out_is_sync(void **state)
@@ -68,7 +57,7 @@ static void nobody_left_out_is_sync(void **state)
         for (size_t i = 0; i < 2; i++) {
             const char *settings[] = {policy[i], commit[how], NULL};
             cluster_open(&cluster, &calm, settings, NULL);
-            finish();
+            cluster_finish(&cluster, LIMIT_US);
             cluster_digest(&cluster, hex[i]);
             messages[i] = at_workers(GW_METRIC_CONTROL_MESSAGES);
             cluster_close(&cluster);
@@ -167,7 +156,7 @@ static void steps_take_what_the_law_says(void **state)
             cluster_run_until(&cluster, has_stepped, &cluster, LIMIT_US));
         uint64_t begin = gw_sim_now(cluster.sim);
         run_in_constant_memory();
-        finish();
+        cluster_finish(&cluster, LIMIT_US);
         double mean = (double)(gw_sim_now(cluster.sim) - begin) /
                       (LAW_STEPS - 1) / MEAN_US;
         double law = harmonic(8 + b) - harmonic(b);
@@ -254,7 +243,7 @@ static void the_slow_score_and_end_with_all(void **state)
     uint32_t rank[CLUSTER_MAX];
     cluster_open(&cluster, &calm, settings, NULL);
     one_is_slow(rank);
-    finish();
+    cluster_finish(&cluster, LIMIT_US);
     assert_int_equal(cluster.steps, 40);
     assert_int_equal(cluster.scores, 4);
     for (size_t i = 0; i < 4; i++)
@@ -298,7 +287,7 @@ static void a_stopped_job_goes_on(void **state)
     cluster_end(&cluster);
     cluster_open(&cluster, &calm, settings, "ck");
     one_is_slow(rank);
-    finish();
+    cluster_finish(&cluster, LIMIT_US);
     assert_int_equal(cluster.final.checkpoint, 12);
     assert_int_equal(cluster.steps, 12 - at);
     if (audit(2, 12 - at))
@@ -374,7 +363,7 @@ static void a_slow_line_gets_whole_weights(void **state)
                               "train.eval_every=\"50 steps\"", NULL};
     cluster_open(&cluster, &calm, settings, NULL);
     gw_sim_slow(cluster.worker[1].loop, 1);
-    finish();
+    cluster_finish(&cluster, LIMIT_US);
     assert_int_equal(cluster.steps, 200);
     assert_int_equal(cluster.scores, 4);
     if (audit(2, 200))

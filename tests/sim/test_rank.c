@@ -272,17 +272,6 @@ static void open_job(const char *const *settings, enum mistake mistake)
         gw_sim_compute_model(cluster.worker[i].loop, pace, &trainers[i]);
 }
 
-static void finish(void)
-{
-    if (!cluster_run(&cluster, LIMIT_US))
-        fail_msg("the job does not end: %s", cluster.note);
-    if (cluster.final.status != GW_OK)
-        fail_msg("%s", cluster.text);
-    for (size_t i = 0; i < cluster.workers; i++)
-        if (cluster.worker[i].status != GW_OK)
-            fail_msg("worker %zu: %s", i, cluster.worker[i].error.text);
-}
-
 static uint64_t sum_of(size_t offset)
 {
     uint64_t sum = 0;
@@ -361,7 +350,7 @@ static void every_policy_comes_to_the_target(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *policy = rows[i].settings[5];
         open_job(rows[i].settings, NO_MISTAKE);
-        finish();
+        cluster_finish(&cluster, LIMIT_US);
         printf("# %s: %u steps of ranks, %u late, scores of %u samples\n",
                policy ? policy : "sync", (unsigned)SUM_OF(trained),
                (unsigned)SUM_OF(late), (unsigned)SUM_OF(scored));
@@ -393,7 +382,7 @@ static void a_rank_without_samples_takes_part(void **state)
                                         policies[i],
                                         NULL};
         open_job(settings, NO_MISTAKE);
-        finish();
+        cluster_finish(&cluster, LIMIT_US);
         assert_trained(1);
         assert_int_not_equal(SUM_OF(empty), 0);
         cluster_close(&cluster);
@@ -433,7 +422,7 @@ static void rank_0_ends_the_job(void **state)
             open_job(settings, NO_MISTAKE);
             memcpy(lasts, end, sizeof *ends);
             dawdles = e % 2;
-            finish();
+            cluster_finish(&cluster, LIMIT_US);
             printf("# %s: %s, at %u\n", policies[i], cluster.text,
                    (unsigned)cluster.final.step);
             assert_trained(1);

@@ -304,14 +304,6 @@ static void plain_round(uint64_t first)
 static const struct gw_sim_options lines = {
     .seed = 1, .latency_us = 50, .jitter_us = 20, .bytes_per_us = 1000};
 
-static void finish(void)
-{
-    if (!cluster_run(&cluster, LIMIT_US))
-        fail_msg("the job does not end: %s", cluster.note);
-    if (cluster.final.status != GW_OK)
-        fail_msg("%s", cluster.text);
-}
-
 static void assert_plain(const char *name)
 {
     const struct gw_map *map = cluster.server[0].server->map;
@@ -397,7 +389,7 @@ static void keys_without_a_gradient_are_left_alone(void **state)
                 plain_round(step);
             else if (!is_empty(&cluster.config, step))
                 plain_step(step, row->clip);
-        finish();
+        cluster_finish(&cluster, LIMIT_US);
         assert_plain(row->name);
         if (!row->own)
             assert_counted();
@@ -420,7 +412,7 @@ static void resumes(const char *const *first, const char *const *then)
     char whole[65], again[65];
     cluster.work = work;
     cluster_open(&cluster, &lines, first, NULL);
-    finish();
+    cluster_finish(&cluster, LIMIT_US);
     cluster_digest(&cluster, whole);
     cluster_close(&cluster);
     cluster_open(&cluster, &lines, first, NULL);
@@ -431,7 +423,7 @@ static void resumes(const char *const *first, const char *const *then)
     assert_in_range(cluster.final.checkpoint, 3, STEPS - 3);
     cluster_end(&cluster);
     cluster_open(&cluster, &lines, then, "ck");
-    finish();
+    cluster_finish(&cluster, LIMIT_US);
     cluster_digest(&cluster, again);
     assert_string_equal(again, whole);
     cluster_close(&cluster);
