@@ -283,10 +283,11 @@ GRADWEIR_API int gradweir_end(gradweir_job *job,
                               int timeout_ms);
 
 /*
- * The program has no further step. Rank 0 ends the job by it, as complete; any
- * other rank takes part without gradients until the job ends. Waits for the
- * end, also after GRADWEIR_EEND, and returns the job's status; GRADWEIR_OK: it
- * is complete, and saved.
+ * The program has no further step: between steps, or in one in which it has
+ * pushed and skipped nothing, which is given up. Rank 0 ends the job by it, as
+ * complete; any other rank takes part without gradients until the job ends.
+ * Waits for the end, also after GRADWEIR_EEND, and returns the job's status;
+ * GRADWEIR_OK: it is complete, and saved.
  */
 GRADWEIR_API int gradweir_finish(gradweir_job *job, int timeout_ms);
 

@@ -6,15 +6,22 @@ api=${GW_BUILDDIR:-.}/tests/run/api
 two='--workers 2 --servers 2'
 
 # trains SETTINGS..: both ranks end near the target, with the same weights
+mode=train
 trains() {
   # shellcheck disable=SC2086
-  run 0 run $two --set optimizer.kind=sgd --set optimizer.lr=0.3 "$@" -- "$api" train &&
+  run 0 run $two --set optimizer.kind=sgd --set optimizer.lr=0.3 "$@" -- "$api" $mode &&
     [ "$(grep -c '^\[[01]\] off by 0.0' "$scratch/out")" -eq 2 ]
 }
 for policy in sync backup:1 ssp:2 async local:4 diloco:4; do
   trains --set cluster.policy=$policy
   ok "$policy: three types, skipped keys, a rank with fewer steps"
 done
+mode=ahead
+for policy in sync backup:1 ssp:2 local:4; do
+  trains --set cluster.policy=$policy
+  ok "$policy: the same, and a step that has begun is given up at the end"
+done
+mode=train
 trains --set train.commit=whole --set train.clip=100
 ok 'whole commit: the same'
 trains --set train.weights=bf16 && trains --set cluster.transport=tcp
