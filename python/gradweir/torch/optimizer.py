@@ -1,0 +1,398 @@
+"""The optimizer that a script wraps its own in."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import OrderedDict
+from types import TracebackType
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, TypeVar, Union
+
+import torch
+
+from gradweir import library
+from gradweir.job import Job
+from gradweir.torch.exchange import Exchange, Weight
+from gradweir.torch.hooks import hook_all
+from gradweir.torch.local import LocalExchange
+from gradweir.torch.rules import describe, kind_of
+from gradweir.torch.servers import ServersExchange
+from gradweir.torch.tensors import Entry, buffers_of, names_of, parameters_of
+from gradweir.torch.worker import WorkerExchange
+from gradweir.training import Score
+
+Item = TypeVar("Item")
+
+_LOCAL = ("local", "diloco", "easgd", "downpour")
+_TOGETHER = ("sync", "backup")
+
+
+def _one_of(name: str, value: str, words: Sequence[str]) -> str:
+    if value not in words:
+        raise ValueError(f"gradweir: {name}={value!r}: {', '.join(words)} are possible")
+    return value
+
+
+class Optimizer(torch.optim.Optimizer):
+    """Trains through gradweir's servers; takes the place of the optimizer.
+
+    The constructor joins the job, waits for all ranks, and gives all of them
+    rank 0's parameters and buffers. After ``step()`` the parameters have the
+    weights of the next step.
+
+    `optimizer`: any torch.optim.Optimizer; becomes ``.inner``. Groups, defaults
+    and state are shared with it, so schedulers may have either.
+    `model` or `named_parameters`: names of the parameters, which are the keys
+    on the servers: equal on all ranks.
+    `where`: "servers": they run the optimizer (SGD, Adam, AdamW), under any
+    policy; "worker": the script does, and servers average gradients, as DDP
+    does; under local policies it takes steps of its own, and weights are
+    exchanged. "auto": servers if they know the optimizer.
+    `accumulate`: backward passes in a step. "auto": where servers have the
+    optimizer, as many as the first step has; else gradients are averaged after
+    each pass, as DDP does, unless ``no_sync()`` holds them back.
+    `max_norm`: servers clip the mean gradient to that norm (train.clip of the
+    job).
+    `weight`: what this rank's mean gradient counts: a whole number, such as its
+    samples, or a callable that is asked before each step; `step_weight`: the
+    sum over all ranks in a full step, needed for a callable.
+    `overlap`: "backward": gradients leave while backward goes on; "none": all
+    leave in step().
+    `buffers`: "rank0": all ranks get rank 0's after each step, as under DDP;
+    "mean": the mean; "local": each rank keeps its own.
+    `score`: returns (mean loss, correct, samples) over this rank's part of the
+    test set; is called when train.eval_every of the job says so.
+    `coordinator`, `rank`, `set`: see :class:`gradweir.job.Job`.
+    `log`: rank 0 says on standard error where the optimizer is.
+
+    Raises gradweir.Error with the library's line; TypeError and ValueError for
+    what cannot be exchanged, with the remedy. One thread at a time.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        model: Optional[torch.nn.Module] = None,
+        *,
+        named_parameters: Optional[Iterable[tuple[str, torch.nn.Parameter]]] = None,
+        where: str = "auto",
+        accumulate: Union[int, str] = "auto",
+        max_norm: Optional[float] = None,
+        weight: Weight = 1,
+        step_weight: int = 0,
+        overlap: str = "backward",
+        buffers: str = "rank0",
+        score: Optional[Score] = None,
+        coordinator: Optional[str] = None,
+        rank: Optional[int] = None,
+        set: Sequence[str] = (),
+        log: bool = True,
+    ) -> None:
+        if isinstance(optimizer, Optimizer):
+            raise ValueError("gradweir: the optimizer is one of gradweir's already")
+        _one_of("where", where, ("auto", "servers", "worker"))
+        _one_of("overlap", overlap, ("backward", "none"))
+        _one_of("buffers", buffers, ("rank0", "mean", "local"))
+        if accumulate != "auto" and (not isinstance(accumulate, int) or accumulate < 1):
+            raise ValueError(f'gradweir: accumulate={accumulate!r}: "auto" or a number from 1 on')
+        if callable(weight) and step_weight == 0:
+            raise ValueError(
+                "gradweir: weight is a callable, so servers need step_weight=, the sum of the "
+                "weights of all ranks in a full step"
+            )
+        self.inner = optimizer
+        self._share()
+        names = names_of(model, named_parameters, optimizer.param_groups)
+        self._parameters = parameters_of(names, optimizer.param_groups)
+        self._size = sum(len(group["params"]) for group in optimizer.param_groups)
+        self.job = Job(coordinator, rank, set)
+        try:
+            self._join(model, where, accumulate, max_norm, weight, step_weight, overlap, buffers, score)
+        except BaseException:
+            self.job.close()
+            raise
+        self._hooks = hook_all([entry.tensor for entry in self._parameters], self._exchange.fired)
+        if log and self.rank == 0:
+            self._say()
+
+    def _share(self) -> None:
+        """What torch's own constructor sets, without a state of its own."""
+        for name, value in vars(self.inner).items():
+            if isinstance(value, OrderedDict):
+                self.__dict__[name] = OrderedDict()
+        patch = getattr(self, "_patch_step_function", None) or getattr(
+            self, "_hook_for_profile", None
+        )
+        if patch is not None:
+            patch()
+
+    # ---- joining ----
+
+    def _join(
+        self,
+        model: Optional[torch.nn.Module],
+        where: str,
+        accumulate: Union[int, str],
+        max_norm: Optional[float],
+        weight: Weight,
+        step_weight: int,
+        overlap: str,
+        buffers: str,
+        score: Optional[Score],
+    ) -> None:
+        self.policy = self.job.setting("cluster.policy")
+        kind = kind_of(self.inner)
+        where = self._where(where, kind)
+        self._check_clip(where, max_norm)
+        groups = self.inner.param_groups
+        last = len(groups) if where == "servers" else 1
+        entries = [] if buffers == "local" else buffers_of(model, last)
+        of_all = buffers == "mean"
+        rules = [library.RULE_OPTIMIZER if where != "worker" else library.RULE_MEAN] * last
+        if entries:
+            rules.append(library.RULE_MEAN)
+        if not callable(weight) and weight != 1:
+            step_weight = step_weight or weight * self.job.ranks
+        overlaps = overlap == "backward"
+        self._exchange: Exchange
+        if where == "servers":
+            self._exchange = ServersExchange(
+                self.job, self._parameters, entries, of_all, groups, weight, overlaps
+            )
+        else:
+            for entry in self._parameters:
+                entry.group = 0
+            if where == "worker":
+                passes = 1 if accumulate == "auto" else int(accumulate)
+                self._exchange = WorkerExchange(
+                    self.job, self._parameters, entries, of_all, passes, weight, overlaps
+                )
+            else:
+                self._exchange = LocalExchange(self.job, self._parameters, entries, of_all)
+        wanted = {"servers": kind, "worker": "none", "local": None}[where]
+        self._exchange.join(rules, wanted, step_weight, score, where == "local")
+
+    def _where(self, where: str, kind: Optional[str]) -> str:
+        """"servers", "worker" or "local"."""
+        words = [word.split(" until")[0].strip() for word in self.policy.split(",")]
+        kinds = {word.split(":")[0] for word in words}
+        if where == "auto":
+            where = "servers" if kind is not None else "worker"
+        if where == "servers":
+            if kind is None:
+                raise ValueError(
+                    f"gradweir: servers do not know {describe(self.inner)}: SGD without "
+                    f"dampening, Adam and AdamW without amsgrad and maximize are possible; pass "
+                    f'where="worker", by which they average gradients and the script updates'
+                )
+            return "servers"
+        if kinds <= set(_TOGETHER):
+            return "worker"
+        if kinds <= set(_LOCAL):
+            return "local"
+        raise ValueError(
+            f"gradweir: {describe(self.inner)} runs in the script, and under cluster.policy = "
+            f'"{self.policy}" servers must run the optimizer: take SGD, Adam or AdamW, or one of '
+            f"the policies sync, backup, local, diloco, easgd, downpour"
+        )
+
+    def _check_clip(self, where: str, max_norm: Optional[float]) -> None:
+        if max_norm is None:
+            return
+        if where != "servers":
+            raise ValueError(
+                "gradweir: max_norm= is for servers that run the optimizer; here the script has "
+                "the mean gradient, and clips it as always (clip_grad_norm_)"
+            )
+        clip = float(self.job.setting("train.clip"))
+        if clip != max_norm:
+            raise ValueError(
+                f"gradweir: max_norm={max_norm}, but the job clips at {clip:g}: start it with "
+                f"--set train.clip={max_norm:g}"
+            )
+
+    def _say(self) -> None:
+        text = {
+            "servers": f"servers run {describe(self.inner)}",
+            "worker": f"servers average gradients, {describe(self.inner)} runs in the script",
+            "local": f"{describe(self.inner)} runs in the script, weights are exchanged",
+        }[self.where]
+        print(
+            f"gradweir: {len(self._parameters)} tensors, {self.world_size} ranks, policy "
+            f"{self.policy}: {text}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    # ---- as torch's ----
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return self.inner.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        self.inner.param_groups = groups
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        return self.inner.defaults
+
+    @property
+    def state(self) -> Any:
+        return self.inner.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.inner.state = state
+
+    def __repr__(self) -> str:
+        return f"gradweir.torch.Optimizer({self.inner!r}, where={self.where!r})"
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.inner.zero_grad(set_to_none=set_to_none)
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        raise RuntimeError(
+            "gradweir: keys are fixed when a job begins: add parameters to the optimizer before "
+            "gradweir.torch.Optimizer takes it"
+        )
+
+    # GradScaler hands its factor to an optimizer that says so, and multiplies
+    # the gradients itself elsewhere.
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        return self.where == "servers" or getattr(self.inner, "_step_supports_amp_scaling", False)
+
+    def step(self, closure: Optional[Callable[[], float]] = None) -> None:
+        """Takes the step, and waits for the next weights. JobEnded: the job has
+        no further step, and this one was not taken."""
+        if closure is not None:
+            raise ValueError(
+                "gradweir: step(closure): a closure computes gradients again, which no other rank "
+                "does; call backward() before step()"
+            )
+        self._exchange.check()
+        self._check_parameters()
+        if self.where == "servers":
+            self._check_scaler()
+        else:
+            if self.where == "worker":
+                self._exchange.step()
+            self._step_inner()
+        if self.where != "worker":
+            self._exchange.step()
+        self._count_change()
+
+    def _step_inner(self) -> None:
+        for name in ("grad_scale", "found_inf"):
+            if hasattr(self, name):
+                setattr(self.inner, name, getattr(self, name))
+        self.inner.step()
+
+    def _check_scaler(self) -> None:
+        if getattr(self, "grad_scale", None) is not None:
+            raise ValueError(
+                "gradweir: GradScaler multiplies gradients, which servers must have as they are: "
+                'use bfloat16, which needs no scale, or pass where="worker"'
+            )
+
+    def _check_parameters(self) -> None:
+        """The keys are the parameters as they were at first."""
+        if sum(len(group["params"]) for group in self.inner.param_groups) != self._size:
+            raise RuntimeError(
+                "gradweir: the optimizer has other parameters than at first: make a new "
+                "gradweir.torch.Optimizer for them, in a new job"
+            )
+        for entry in self._parameters:
+            tensor = entry.tensor
+            if tensor.data_ptr() != entry.address:
+                self._check_moved(entry)
+
+    @staticmethod
+    def _check_moved(entry: Entry) -> None:
+        tensor = entry.tensor
+        now = (tensor.dtype, tensor.shape, tensor.device)
+        if now != entry.like:
+            dtype, shape, device = entry.like
+            raise RuntimeError(
+                f"gradweir: {entry.name} was {dtype} {tuple(shape)} on {device}, and is "
+                f"{now[0]} {tuple(now[1])} on {now[2]}: convert and move the model before "
+                f"gradweir.torch.Optimizer takes it"
+            )
+        entry.address = tensor.data_ptr()
+
+    def _count_change(self) -> None:
+        """For autograd, which finds tensors that were changed too early."""
+        count = getattr(torch.autograd.graph, "increment_version", None)
+        if count is not None:
+            for entry in self._parameters:
+                count(entry.tensor)
+
+    # ---- the job ----
+
+    @property
+    def where(self) -> str:
+        """"servers", "worker", or "local": the script's own steps."""
+        return self._exchange.where
+
+    @property
+    def rank(self) -> int:
+        return self.job.rank
+
+    @property
+    def world_size(self) -> int:
+        return self.job.ranks
+
+    @property
+    def clock(self) -> int:
+        """The number of the job's step that has begun, from 0."""
+        return self._exchange.training.clock
+
+    def report(self, loss: float, *, correct: int = 0, samples: int = 0) -> None:
+        """The outcome of this step on this rank, for the job's lines: its mean
+        loss, and how many samples it had. Before step()."""
+        self._exchange.training.report(float(loss), correct, samples)
+
+    def steps(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items, until the job has no further step."""
+        for item in items:
+            if self._exchange.training.ended is not None:
+                return
+            yield item
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Backward passes within it only add up gradients, as DDP's no_sync();
+        where servers have the optimizer nothing leaves before step() anyway."""
+        exchange = self._exchange
+        if not isinstance(exchange, WorkerExchange):
+            yield
+            return
+        exchange.hold(True)
+        try:
+            yield
+        finally:
+            exchange.hold(False)
+
+    def finish(self) -> None:
+        """This rank has no further step. Rank 0 ends the job by it, as complete;
+        another rank waits for the job's end. The parameters are the job's last
+        ones then. Interrupted: the job was stopped, and can go on later."""
+        self._exchange.training.finish()
+
+    def fail(self, line: str) -> None:
+        """Ends the job for all ranks, with a line about this rank's failure."""
+        self._exchange.training.fail(line)
+
+    def __enter__(self) -> "Optimizer":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self._exchange.training.leave(error)
+        self._exchange.training.close()

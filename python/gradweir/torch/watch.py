@@ -1,0 +1,56 @@
+"""When a gradient is final, learnt from the first round of backward passes.
+
+A round is what lies between two exchanges: the passes of a step, or one pass.
+In the first round the firings of each parameter's hook are counted: N for a
+gradient that N micro-batches add up to. From then on the N-th firing is final,
+and the gradient can leave while backward still computes others.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+
+
+class Watch:
+    """The firings of `n` parameters' hooks in a round."""
+
+    def __init__(self, n: int) -> None:
+        self.fired = [0] * n
+        self._final: Optional[list[int]] = None
+        self._version = [0] * n
+        self._place = [0] * n
+
+    @property
+    def learns(self) -> bool:
+        return self._final is None
+
+    def fire(self, i: int, gradient: torch.Tensor) -> bool:
+        """A backward pass has added to a gradient. True: it is final."""
+        self.fired[i] += 1
+        self._version[i] = gradient._version
+        self._place[i] = gradient.data_ptr()
+        return self._final is not None and self.fired[i] == self._final[i]
+
+    def is_late(self, i: int) -> bool:
+        """The gradient was final before its last firing."""
+        return self._final is not None and 0 < self._final[i] < self.fired[i]
+
+    def was_changed(self, i: int, gradient: torch.Tensor) -> bool:
+        """Somebody wrote to the gradient since its last firing."""
+        return self.fired[i] > 0 and (
+            gradient._version != self._version[i] or gradient.data_ptr() != self._place[i]
+        )
+
+    def end_round(self) -> None:
+        """The next firings are of another round. What fired less often, as in a
+        short last accumulation, teaches nothing; what fired for the first time
+        does."""
+        if self._final is None:
+            self._final = list(self.fired)
+        else:
+            self._final = [
+                known or seen for known, seen in zip(self._final, self.fired)
+            ]
+        self.fired = [0] * len(self.fired)

@@ -1,0 +1,178 @@
+"""The script has the optimizer: gradients go out, and their mean comes back into
+``.grad`` before backward() returns, as under DDP."""
+
+from __future__ import annotations
+
+import torch
+
+from gradweir.errors import Error
+from gradweir.job import Job
+from gradweir.library import EUSAGE
+from gradweir.torch.exchange import Exchange, Weight, check_gradient
+from gradweir.torch.hooks import after_backward
+from gradweir.torch.tensors import Entry, entry_of
+from gradweir.torch.watch import Watch
+
+# The key that says which parameters had a gradient on any rank.
+USED = "gradweir.used"
+
+
+class WorkerExchange(Exchange):
+    """An exchange is a step of the job: one for each backward pass, or for every
+    `accumulate` passes.
+
+    A parameter that had no gradient on any rank keeps its ``.grad``, which may
+    be None; one that had none here gets the mean over all ranks.
+    """
+
+    where = "worker"
+
+    def __init__(
+        self,
+        job: Job,
+        parameters: list[Entry],
+        buffers: list[Entry],
+        buffers_of_all: bool,
+        accumulate: int,
+        weight: Weight,
+        overlaps: bool,
+    ) -> None:
+        self._used = torch.zeros(len(parameters))
+        used = entry_of(USED, self._used, 0)
+        super().__init__(job, parameters, [used], buffers, buffers_of_all)
+        self._accumulate = accumulate
+        self._weight = weight
+        self._overlaps = overlaps
+        self._watch = Watch(self.n)
+        self._pushed = [False] * self.n
+        self._factor = 1
+        self._begun = False
+        self._in_backward = False
+        self._passes = 0  # since the last exchange
+        self._holds = 0  # depth of no_sync()
+        self._has_weights = False
+        self._is_fresh = False  # gradients came that no step has used
+
+    # ---- backward ----
+
+    def hold(self, on: bool) -> None:
+        """Between hold(True) and hold(False) gradients stay here."""
+        self._holds += 1 if on else -1
+
+    @property
+    def _exchanges(self) -> bool:
+        """The backward pass that goes on is the last before an exchange."""
+        return self._holds == 0 and (self._passes + 1) % self._accumulate == 0
+
+    def fired(self, i: int, parameter: torch.nn.Parameter) -> None:
+        gradient = parameter.grad
+        if self.training.ended is not None or gradient is None:
+            return
+        if not self._in_backward:
+            self._in_backward = True
+            after_backward(self._after_backward)
+        is_final = self._watch.fire(i, gradient)
+        if self._pushed[i]:
+            raise RuntimeError(
+                f"gradweir: {self.parameters[i].name} got a gradient twice in a backward pass "
+                f'after it had left: pass overlap="none"'
+            )
+        if is_final and self._overlaps and self._exchanges:
+            self._push(i, gradient)
+
+    def _push(self, i: int, gradient: torch.Tensor) -> None:
+        check_gradient(self.parameters[i], gradient)
+        if not self._begun:
+            self._begin()
+        self.staging.push(i, gradient if self._factor == 1 else gradient * self._factor)
+        self._pushed[i] = True
+
+    def _begin(self) -> None:
+        self._factor = self._weight() if callable(self._weight) else self._weight
+        if self._factor != 1:
+            self.job.weigh(self._factor)
+        self._begun = True
+
+    def _after_backward(self) -> None:
+        exchanges = self._exchanges
+        self._in_backward = False
+        self._passes += 1
+        if exchanges:
+            self._exchange()
+        self._watch.end_round()
+
+    # ---- the exchange ----
+
+    def _exchange(self) -> None:
+        skipped = []
+        for i, entry in enumerate(self.parameters):
+            gradient = entry.tensor.grad
+            self._used[i] = gradient is not None
+            if gradient is None:
+                skipped.append(i)
+            elif not self._pushed[i]:
+                self._push(i, gradient)
+        if not self._begun:
+            self._begin()
+        self.staging.push(self.n, self._used * self._factor)
+        self.staging.flush()
+        self.skip_all(skipped, counts=True)
+        self.push_buffers()
+        self._pushed = [False] * self.n
+        self._begun = False
+        self._passes = 0
+        self.advance()
+
+    def take(self) -> None:
+        if not self._has_weights:
+            self._take_weights()
+            return
+        self.staging.take(self.n, self._used)
+        for i, entry in enumerate(self.parameters):
+            if self._used[i] == 0:
+                continue
+            parameter = entry.tensor
+            if parameter.grad is None:
+                parameter.grad = torch.empty_like(parameter)
+            self.staging.take(i, parameter.grad)
+        self.take_buffers()
+        self.staging.taken()
+        self._is_fresh = True
+
+    def _take_weights(self) -> None:
+        """What the keys begin with are rank 0's parameters."""
+        self._has_weights = True
+        if self.job.step.number > 0:
+            raise Error(
+                EUSAGE,
+                'gradweir: where="worker" keeps no weights on servers, from which this job goes '
+                "on: start it without --resume, and load the script's own checkpoint",
+            )
+        self.take_entries(0, self.n)
+        self.take_buffers()
+        self.staging.taken()
+
+    # ---- step ----
+
+    def check(self) -> None:
+        if not self._is_fresh:
+            self.training.check()
+
+    def step(self) -> None:
+        """Gradients of a short last accumulation are exchanged here."""
+        if self._passes > 0:
+            self._check_rest()
+            self._exchange()
+        self._is_fresh = False
+
+    def _check_rest(self) -> None:
+        if self._holds:
+            raise RuntimeError("gradweir: step() within no_sync(): its gradients stay on this rank")
+        for i, entry in enumerate(self.parameters):
+            gradient = entry.tensor.grad
+            if gradient is not None and self._watch.was_changed(i, gradient):
+                raise ValueError(
+                    f"gradweir: the gradient of {entry.name} was changed before it was exchanged: "
+                    f"this step has {self._passes} backward passes, and accumulate is "
+                    f"{self._accumulate}"
+                )

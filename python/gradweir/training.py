@@ -1,0 +1,175 @@
+"""The steps of a program under any policy, and its good-bye.
+
+A program computes in step t on the weights of step t, pushes, and calls
+``Training.advance``: that ends the step, begins the next one and takes its
+weights. What lies between, such as scores that the job asks for, is done there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import weakref
+from types import TracebackType
+from typing import Callable, Optional, Tuple
+
+from gradweir import library
+from gradweir.errors import Error, Interrupted, JobEnded
+from gradweir.job import Job, Result
+
+Score = Callable[[], Tuple[float, int, int]]
+
+
+class Training:
+    """A job whose steps have begun.
+
+    `take` copies the weights of all keys to the program; they were waited for.
+    `score` computes (mean loss, correct, samples) over this rank's part of a
+    test set; it is called when train.eval_every of the job says so.
+    """
+
+    def __init__(
+        self, job: Job, keys: int, take: Callable[[], None], score: Optional[Score] = None
+    ) -> None:
+        self.job = job
+        self.ended: Optional[JobEnded] = None
+        self._keys = keys
+        self._take = take
+        self._score = score
+        self._finished = False
+        self._next_result: Optional[Result] = None
+        _on_exit(self)
+
+    @property
+    def clock(self) -> int:
+        """The number of the step that has begun, from 0."""
+        return self.job.step.number
+
+    def check(self) -> None:
+        """Raises JobEnded if no step has begun."""
+        if self.ended is not None:
+            raise self.ended
+
+    def report(self, loss: float, correct: int = 0, samples: int = 0) -> None:
+        """The outcome of the step that has begun, for the job's lines."""
+        self._next_result = Result(loss, correct, samples)
+
+    def begin(self) -> None:
+        """Begins the next step, and takes its weights; sets ``ended`` if the job
+        has no further step."""
+        while True:
+            try:
+                task = self.job.begin()
+            except JobEnded as ended:
+                self._end_of(ended)
+                return
+            if not self._has_weights():
+                continue
+            if task == library.TRAIN:
+                return
+            assert self._score is not None
+            self.job.end(Result(*self._score()))
+
+    def _has_weights(self) -> bool:
+        """Takes the step's weights; False: the step is given up."""
+        try:
+            self.job.wait(0, self._keys)
+        except JobEnded:
+            self.job.end(None)
+            return False
+        self._take()
+        return True
+
+    def advance(self) -> None:
+        """Ends the step, and begins the next one."""
+        result, self._next_result = self._next_result, None
+        self.job.end(result)
+        self.begin()
+
+    def _end_of(self, ended: JobEnded) -> None:
+        """The job has no further step: takes its last weights."""
+        self.ended = ended
+        try:
+            self.job.finish()
+            self._take()
+        except Interrupted as interrupted:
+            self.ended = interrupted
+        self._finished = True
+
+    # ---- good-bye ----
+
+    def finish(self) -> None:
+        """This rank has no further step. Rank 0 ends the job; another rank
+        waits for its end. The weights are the job's last ones then."""
+        if self._finished:
+            if isinstance(self.ended, Interrupted):
+                raise self.ended
+            return
+        self._finished = True
+        self.ended = JobEnded(library.EEND, "the job has no further step: this rank has finished")
+        self.job.finish()
+        self._take()
+
+    def fail(self, line: str) -> None:
+        """Ends the job for all ranks, with a line about this rank's failure."""
+        if not self._finished:
+            self._finished = True
+            self.ended = JobEnded(library.EEND, line)
+            self.job.fail(line)
+
+    def close(self) -> None:
+        """Leaves the job, which fails by that unless it was finished."""
+        self._finished = True
+        self.job.close()
+
+    def leave(self, error: Optional[BaseException]) -> None:
+        """At the end of a ``with`` block, and of the interpreter."""
+        if error is None or isinstance(error, JobEnded):
+            self.finish()
+        else:
+            self.fail(line_of(error))
+
+
+def line_of(error: BaseException) -> str:
+    """An exception in one line: its class and its first line of text."""
+    text = str(error).strip().split("\n", 1)[0]
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
+# ---- the end of the interpreter ----
+
+_open: "weakref.WeakSet[Training]" = weakref.WeakSet()
+_hook_before = None
+
+
+def _on_exit(training: Training) -> None:
+    """Other ranks are told why an exception ended this one, and a script that
+    ends without a word has finished."""
+    global _hook_before
+    if _hook_before is None:
+        _hook_before = sys.excepthook
+        sys.excepthook = _on_exception
+        atexit.register(_at_exit, os.getpid())
+    _open.add(training)
+
+
+def _on_exception(
+    kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]
+) -> None:
+    for training in list(_open):
+        training.fail(line_of(error))
+    if _hook_before is not None:
+        _hook_before(kind, error, trace)
+
+
+def _at_exit(pid: int) -> None:
+    if os.getpid() != pid:
+        return  # a fork has no part in the job
+    for training in list(_open):
+        try:
+            training.leave(None)
+        except Error as error:
+            print(f"gradweir: {error}", file=sys.stderr)
+        training.close()
