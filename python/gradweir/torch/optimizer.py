@@ -10,13 +10,14 @@ from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, TypeVa
 
 import torch
 
-from gradweir import library
+from gradweir import checkpoint, library
 from gradweir.job import Job
 from gradweir.torch.exchange import Exchange, Weight
 from gradweir.torch.hooks import hook_all
 from gradweir.torch.local import LocalExchange
 from gradweir.torch.rules import describe, kind_of
 from gradweir.torch.servers import ServersExchange
+from gradweir.torch.state import state_dict_of
 from gradweir.torch.tensors import Entry, buffers_of, names_of, parameters_of
 from gradweir.torch.worker import WorkerExchange
 from gradweir.training import Score
@@ -144,8 +145,7 @@ class Optimizer(torch.optim.Optimizer):
         kind = kind_of(self.inner)
         where = self._where(where, kind)
         self._check_clip(where, max_norm)
-        groups = self.inner.param_groups
-        last = len(groups) if where == "servers" else 1
+        last = len(self.inner.param_groups) if where == "servers" else 1
         entries = [] if buffers == "local" else buffers_of(model, last)
         of_all = buffers == "mean"
         rules = [library.RULE_OPTIMIZER if where != "worker" else library.RULE_MEAN] * last
@@ -157,7 +157,7 @@ class Optimizer(torch.optim.Optimizer):
         self._exchange: Exchange
         if where == "servers":
             self._exchange = ServersExchange(
-                self.job, self._parameters, entries, of_all, groups, weight, overlaps
+                self.job, self._parameters, entries, of_all, self.inner, weight, overlaps
             )
         else:
             for entry in self._parameters:
@@ -257,6 +257,37 @@ class Optimizer(torch.optim.Optimizer):
             "gradweir: keys are fixed when a job begins: add parameters to the optimizer before "
             "gradweir.torch.Optimizer takes it"
         )
+
+    def state_dict(self) -> dict[str, Any]:
+        """In torch's format. Where servers have the states, asks them for a
+        checkpoint, waits for it, and reads it: the job's checkpoint.dir must be
+        seen here."""
+        if self.where != "servers":
+            return self.inner.state_dict()
+        directory = self.job.setting("checkpoint.dir")
+        if not directory:
+            raise RuntimeError(
+                "gradweir: state_dict(): the states are on the servers, and the job has no "
+                "checkpoint.dir to save them in: start it with --set checkpoint.dir=DIR"
+            )
+        self.job.save()
+        names = {id(entry.tensor): entry.name for entry in self._parameters}
+        return state_dict_of(checkpoint.read(directory), self.param_groups, names)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Of the groups; where the script has the optimizer, of the states, too.
+        RuntimeError: servers cannot be given states; those of their own
+        checkpoint they have."""
+        if self.where != "servers":
+            self.inner.load_state_dict(state_dict)
+            return
+        if state_dict["state"] and self.clock == 0:
+            raise RuntimeError(
+                "gradweir: load_state_dict(): the states are on the servers of a job that begins: "
+                "let the servers go on from their own checkpoint (--resume), or load the states "
+                "into the optimizer before gradweir.torch.Optimizer takes it"
+            )
+        self.inner.load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})
 
     # GradScaler hands its factor to an optimizer that says so, and multiplies
     # the gradients itself elsewhere.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Optional
 
 import torch
 
@@ -26,17 +26,17 @@ class ServersExchange(Exchange):
         parameters: list[Entry],
         buffers: list[Entry],
         buffers_of_all: bool,
-        groups: list[dict[str, Any]],
+        optimizer: torch.optim.Optimizer,
         weight: Weight,
         overlaps: bool,
     ) -> None:
         super().__init__(job, parameters, [], buffers, buffers_of_all)
-        self._groups = groups
+        self._optimizer = optimizer
         self._weight = weight
         self._overlaps = overlaps
         self._watch = Watch(self.n)
         self._pushed = [False] * self.n
-        self._terms: list[Optional[Terms]] = [None] * len(groups)
+        self._terms: list[Optional[Terms]] = [None] * len(optimizer.param_groups)
         self._begun = False  # a gradient of this step has left
         self._given_up = False
         self._factor = 1
@@ -69,7 +69,7 @@ class ServersExchange(Exchange):
 
     def _begin(self) -> None:
         """Before the first gradient of a step: its terms and its weight."""
-        for group, terms in enumerate(map(terms_of, self._groups)):
+        for group, terms in enumerate(self._terms_now()):
             if terms != self._terms[group]:
                 self.job.terms(group, terms)
                 self._terms[group] = terms
@@ -80,6 +80,9 @@ class ServersExchange(Exchange):
             self._factor = self._weight
             self.job.weigh(self._factor)
         self._begun = True
+
+    def _terms_now(self) -> list[Terms]:
+        return [terms_of(group) for group in self._optimizer.param_groups]
 
     # ---- step ----
 
@@ -110,7 +113,7 @@ class ServersExchange(Exchange):
                     f"max_norm= instead, by which servers clip the average as DDP does, or "
                     f'where="worker"'
                 )
-        if self._begun and self._terms != [terms_of(group) for group in self._groups]:
+        if self._begun and self._terms != self._terms_now():
             raise ValueError(
                 "gradweir: a learning rate or another option of the optimizer was changed between "
                 "backward() and step(), but gradients have left with the old one: change it after "

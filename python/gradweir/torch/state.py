@@ -1,0 +1,84 @@
+"""State dicts in torch's format, of optimizers whose states are on servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Iterable, Union
+
+import torch
+
+from gradweir import checkpoint
+from gradweir.torch.tensors import BUFFER
+
+
+def _tensor(data: bytearray, shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.frombuffer(data, dtype=torch.float32).reshape(shape)
+
+
+def _state_of(tensor: checkpoint.Tensor) -> dict[str, Any]:
+    """Of one parameter, as torch's optimizer has it."""
+    state: dict[str, Any] = {
+        name: _tensor(data, tensor.shape) for name, data in tensor.states.items()
+    }
+    if "exp_avg" in state:
+        state = {"step": torch.tensor(float(tensor.updates)), **state}
+    return state
+
+
+def state_dict_of(
+    held: checkpoint.Checkpoint, groups: list[dict[str, Any]], names: dict[int, str]
+) -> dict[str, Any]:
+    """An optimizer's state dict: its groups, and the states of a checkpoint.
+    `names`: of its parameters, by id()."""
+    state: dict[int, dict[str, Any]] = {}
+    told, at = [], 0
+    for group in groups:
+        row = {name: value for name, value in group.items() if name != "params"}
+        row["params"] = list(range(at, at + len(group["params"])))
+        told.append(row)
+        for parameter in group["params"]:
+            name = names.get(id(parameter))
+            found = held.tensors.get(name) if name is not None else None
+            if found is not None and found.states:
+                state[at] = _state_of(found)
+            at += 1
+    return {"state": state, "param_groups": told}
+
+
+def load_checkpoint(
+    directory: Union[str, Path],
+    model: torch.nn.Module,
+    optimizer: Union[torch.optim.Optimizer, None] = None,
+) -> int:
+    """Loads a checkpoint of a job's servers into a model and an optimizer of
+    torch's, without a job.
+
+    `directory`: a checkpoint, or a checkpoint.dir of which the newest is taken.
+    `optimizer`: made from the model's parameters, of the class that the servers
+    ran; it gets their states. Returns the step. FileNotFoundError, ValueError:
+    there is no whole checkpoint. KeyError: it has not all of the model's
+    parameters. What the script keeps itself (frozen parameters, buffers of
+    integers) stays as it is.
+    """
+    held = checkpoint.read(directory)
+    with torch.no_grad():
+        _load_into(model.named_parameters(), "", held, True)
+        _load_into(model.named_buffers(), BUFFER, held, False)
+    if optimizer is not None:
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        optimizer.load_state_dict(state_dict_of(held, optimizer.param_groups, names))
+    return held.step
+
+
+def _load_into(
+    named: Iterable[tuple[str, torch.Tensor]],
+    prefix: str,
+    held: checkpoint.Checkpoint,
+    is_parameter: bool,
+) -> None:
+    for name, tensor in named:
+        found = held.tensors.get(prefix + name)
+        if found is not None:
+            tensor.copy_(_tensor(found.weights, found.shape))
+        elif is_parameter and tensor.requires_grad and tensor.numel() > 0:
+            raise KeyError(f"gradweir: the checkpoint has no {name}, which the model trains")
