@@ -239,6 +239,11 @@ class Job:
         calls = slow if nbytes >= LONG_COPY else quick
         self._check(calls.take(self._handle, key, address))
 
+    def weights(self, key: int) -> int:
+        """The address of the library's weights of a key, fp32, which were waited
+        for or pulled; until the end of the step."""
+        return quick.weights(self._handle, key)
+
     def weigh(self, weight: int) -> None:
         """This rank's weight in the step, before its first push; 0: nothing."""
         self._check(quick.weigh(self._handle, weight))

@@ -19,7 +19,7 @@ import numpy as np
 from gradweir import library
 from gradweir.errors import JobEnded
 from gradweir.job import Job, Key, Terms
-from gradweir.training import Score, Training
+from gradweir.training import Score, Training, give_up
 
 Item = TypeVar("Item")
 
@@ -71,8 +71,8 @@ class Trainer:
             self._join(optimizer, score)
             if lr is not None:
                 self.set_lr(lr)
-        except BaseException:
-            self.job.close()
+        except BaseException as error:
+            give_up(self.job, error)
             raise
 
     def _join(self, optimizer: Optional[str], score: Optional[Score]) -> None:

@@ -132,10 +132,19 @@ class Training:
 
 
 def line_of(error: BaseException) -> str:
-    """An exception in one line: its class and its first line of text."""
+    """An exception in one line: its class and its first line of text. Of an
+    Error, whose class says nothing more, the text."""
     text = str(error).strip().split("\n", 1)[0]
     name = type(error).__name__
+    if isinstance(error, Error):
+        return text
     return f"{name}: {text}" if text else name
+
+
+def give_up(job: Job, error: BaseException) -> None:
+    """Leaves a job that has not begun, with the reason for the other ranks."""
+    job.fail(line_of(error))
+    job.close()
 
 
 # ---- the end of the interpreter ----

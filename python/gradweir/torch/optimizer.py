@@ -20,7 +20,7 @@ from gradweir.torch.servers import ServersExchange
 from gradweir.torch.state import state_dict_of
 from gradweir.torch.tensors import Entry, buffers_of, names_of, parameters_of
 from gradweir.torch.worker import WorkerExchange
-from gradweir.training import Score
+from gradweir.training import Score, give_up
 
 Item = TypeVar("Item")
 
@@ -109,8 +109,8 @@ class Optimizer(torch.optim.Optimizer):
         self.job = Job(coordinator, rank, set)
         try:
             self._join(model, where, accumulate, max_norm, weight, step_weight, overlap, buffers, score)
-        except BaseException:
-            self.job.close()
+        except BaseException as error:
+            give_up(self.job, error)
             raise
         self._hooks = hook_all([entry.tensor for entry in self._parameters], self._exchange.fired)
         if log and self.rank == 0:
