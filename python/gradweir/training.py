@@ -34,6 +34,7 @@ class Training:
     ) -> None:
         self.job = job
         self.ended: Optional[JobEnded] = None
+        self.takes_early = True  # the weights of a step, when it begins
         self._keys = keys
         self._take = take
         self._score = score
@@ -63,6 +64,8 @@ class Training:
                 task = self.job.begin()
             except JobEnded as ended:
                 self._end_of(ended)
+                return
+            if task == library.TRAIN and not self.takes_early:
                 return
             if not self._has_weights():
                 continue

@@ -13,6 +13,7 @@ import torch
 from gradweir import checkpoint, library
 from gradweir.job import Job
 from gradweir.torch.exchange import Exchange, Weight
+from gradweir.torch.forward import Forward
 from gradweir.torch.hooks import hook_all
 from gradweir.torch.local import LocalExchange
 from gradweir.torch.rules import describe, kind_of
@@ -58,7 +59,9 @@ class Optimizer(torch.optim.Optimizer):
     samples, or a callable that is asked before each step; `step_weight`: the
     sum over all ranks in a full step, needed for a callable.
     `overlap`: "backward": gradients leave while backward goes on; "none": all
-    leave in step().
+    leave in step(); "both": step() does not wait for weights either, each
+    module waits for its own in forward. Who reads parameters elsewhere calls
+    wait() first. Needs the model, and is not for torch.compile.
     `buffers`: "rank0": all ranks get rank 0's after each step, as under DDP;
     "mean": the mean; "local": each rank keeps its own.
     `score`: returns (mean loss, correct, samples) over this rank's part of the
@@ -92,7 +95,7 @@ class Optimizer(torch.optim.Optimizer):
         if isinstance(optimizer, Optimizer):
             raise ValueError("gradweir: the optimizer is one of gradweir's already")
         _one_of("where", where, ("auto", "servers", "worker"))
-        _one_of("overlap", overlap, ("backward", "none"))
+        _one_of("overlap", overlap, ("backward", "none", "both"))
         _one_of("buffers", buffers, ("rank0", "mean", "local"))
         if accumulate != "auto" and (not isinstance(accumulate, int) or accumulate < 1):
             raise ValueError(f'gradweir: accumulate={accumulate!r}: "auto" or a number from 1 on')
@@ -113,6 +116,7 @@ class Optimizer(torch.optim.Optimizer):
             give_up(self.job, error)
             raise
         self._hooks = hook_all([entry.tensor for entry in self._parameters], self._exchange.fired)
+        self._forward = self._forward_of(model) if overlap == "both" else None
         if log and self.rank == 0:
             self._say()
 
@@ -153,7 +157,7 @@ class Optimizer(torch.optim.Optimizer):
             rules.append(library.RULE_MEAN)
         if not callable(weight) and weight != 1:
             step_weight = step_weight or weight * self.job.ranks
-        overlaps = overlap == "backward"
+        overlaps = overlap != "none"
         self._exchange: Exchange
         if where == "servers":
             self._exchange = ServersExchange(
@@ -171,6 +175,16 @@ class Optimizer(torch.optim.Optimizer):
                 self._exchange = LocalExchange(self.job, self._parameters, entries, of_all)
         wanted = {"servers": kind, "worker": "none", "local": None}[where]
         self._exchange.join(rules, wanted, step_weight, score, where == "local")
+
+    def _forward_of(self, model: Optional[torch.nn.Module]) -> Optional[Forward]:
+        exchange = self._exchange
+        if model is None or not isinstance(exchange, ServersExchange):
+            raise ValueError(
+                'gradweir: overlap="both" needs the model, whose modules wait for their weights, '
+                'and servers that run the optimizer; pass overlap="backward"'
+            )
+        tensors = [entry.tensor for entry in self._parameters]
+        return Forward(model, tensors, exchange.need)
 
     def _where(self, where: str, kind: Optional[str]) -> str:
         """"servers", "worker" or "local"."""
@@ -313,6 +327,8 @@ class Optimizer(torch.optim.Optimizer):
             self._step_inner()
         if self.where != "worker":
             self._exchange.step()
+        if self._forward is not None:
+            self._wait_in_forward()
         self._count_change()
 
     def _step_inner(self) -> None:
@@ -320,6 +336,17 @@ class Optimizer(torch.optim.Optimizer):
             if hasattr(self, name):
                 setattr(self.inner, name, getattr(self, name))
         self.inner.step()
+
+    def _wait_in_forward(self) -> None:
+        """From the second step on, when it is known which modules wait."""
+        assert self._forward is not None and isinstance(self._exchange, ServersExchange)
+        self._forward.learn()
+        self._exchange.wait_in_forward()
+
+    def wait(self) -> None:
+        """All parameters have the newest weights; only overlap="both" waits."""
+        if isinstance(self._exchange, ServersExchange):
+            self._exchange.need_all()
 
     def _check_scaler(self) -> None:
         if getattr(self, "grad_scale", None) is not None:

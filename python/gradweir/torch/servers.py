@@ -40,6 +40,31 @@ class ServersExchange(Exchange):
         self._begun = False  # a gradient of this step has left
         self._given_up = False
         self._factor = 1
+        self._taken = [True] * self.n  # the step's weights are in the script's tensor
+
+    # ---- forward ----
+
+    def wait_in_forward(self) -> None:
+        """From now on weights are taken by need()."""
+        self.training.takes_early = False
+
+    def need(self, i: int) -> None:
+        """Has the step's weights of a parameter in the script's tensor."""
+        if self._taken[i]:
+            return
+        try:
+            self.job.wait(i, 1)
+        except JobEnded:
+            self._given_up = True
+            return
+        with torch.no_grad():
+            self.take_entries(i, i + 1)
+        self.staging.taken()
+        self._taken[i] = True
+
+    def need_all(self) -> None:
+        for i in range(self.n):
+            self.need(i)
 
     # ---- backward ----
 
@@ -47,6 +72,7 @@ class ServersExchange(Exchange):
         gradient = parameter.grad
         if self.training.ended is not None or gradient is None:
             return
+        self.need(i)
         is_final = self._watch.fire(i, gradient)
         if self._pushed[i]:
             raise RuntimeError(
@@ -97,6 +123,7 @@ class ServersExchange(Exchange):
         self._watch.end_round()
         self._pushed = [False] * self.n
         self._begun = self._given_up = False
+        self._taken = [False] * self.n
         self.advance()
         if given_up:
             self.training.check()
@@ -121,6 +148,7 @@ class ServersExchange(Exchange):
             )
 
     def _push_rest(self) -> None:
+        self.need_all()
         skipped = []
         for i, entry in enumerate(self.parameters):
             if self._pushed[i]:
@@ -139,3 +167,4 @@ class ServersExchange(Exchange):
     def take(self) -> None:
         self.take_entries(0, len(self.entries))
         self.staging.taken()
+        self._taken = [True] * self.n
