@@ -174,7 +174,21 @@ struct gradweir_key {
     int type;         /* enum gradweir_type, the program's */
     uint32_t dims;    /* 0 (a number) to GRADWEIR_DIMS_MAX */
     uint64_t shape[GRADWEIR_DIMS_MAX];
-    uint32_t group; /* 0; groups with rules of their own are for later */
+    uint32_t group; /* of declaration.groups; 0 where there are none */
+};
+
+/* How servers make the next weights of a group's keys. */
+enum gradweir_rule {
+    GRADWEIR_RULE_OPTIMIZER = 0, /* by the job's optimizer, from the mean
+                                    gradient */
+    GRADWEIR_RULE_MEAN = 1       /* as the mean of the values that ranks push,
+                                    each a value times the rank's weight */
+};
+
+/* Keys with one rule and the same hyperparameters. */
+struct gradweir_group {
+    size_t struct_size;
+    int rule; /* enum gradweir_rule */
 };
 
 struct gradweir_declaration {
@@ -186,12 +200,21 @@ struct gradweir_declaration {
     uint64_t step_weight;
     int scores;         /* the program scores a test set when it is asked to */
     const char *device; /* the computing device, for people; may be NULL */
+    /* [n_groups], at most 4096; NULL: one, of the job's optimizer */
+    const struct gradweir_group *groups;
+    size_t n_groups;
+    /* "sgd", "momentum", "nesterov", "adam", "adamw", "lamb" or "none": the
+       optimizer that the job is to have, equal on all ranks, if the job file
+       does not name one; NULL: the job's */
+    const char *optimizer;
 };
 
 /*
  * Declares the tensors and waits until all ranks have, and servers are ready.
- * GRADWEIR_EINVAL (a key, by its name), GRADWEIR_EUSAGE (the job has a model of
- * its own), GRADWEIR_EMISMATCH (the difference between ranks).
+ * GRADWEIR_EINVAL (a key, by its name; a group; the optimizer), GRADWEIR_EUSAGE
+ * (the job has a model of its own; its policy cannot have the optimizer),
+ * GRADWEIR_EMISMATCH (the difference between ranks; the job or its checkpoint
+ * has another optimizer).
  */
 GRADWEIR_API int
 gradweir_declare(gradweir_job *job,

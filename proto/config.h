@@ -385,6 +385,16 @@ int gw_config_whole_step_under(const struct gw_config *config,
 const char *gw_config_whole_step_key(const struct gw_config *config,
                                      const struct gw_policy_word *word);
 
+/* optimizer.kind, momentum for auto. Points into the config, or is constant. */
+const char *gw_config_optimizer(const struct gw_config *config);
+
+/* Non-zero where the job leaves its optimizer to the program
+   (gw_config_is_external). */
+int gw_config_optimizer_is_open(const struct gw_config *config);
+
+/* The optimizer of an open job, from here on: a name of gw_optimizers. */
+void gw_config_set_optimizer(struct gw_config *config, const char *name);
+
 /* Non-zero where workers get parts of a step by their speed. */
 int gw_config_splits_by_speed(const struct gw_config *config);
 

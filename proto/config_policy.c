@@ -126,10 +126,10 @@ struct gw_policy_terms gw_config_policy_terms(const struct gw_config *config,
     if (terms.outer_lr == 0)
         terms.outer_lr = diloco ? 0.7 : 1;
     if (strcmp(terms.inner, "auto") == 0)
-        terms.inner = config->optimizer.kind;
+        terms.inner = gw_config_optimizer(config);
     if (strcmp(terms.outer, "auto") == 0)
         terms.outer = diloco ? "nesterov" : "sgd";
-    terms.server = config->optimizer.kind;
+    terms.server = gw_config_optimizer(config);
     if (word->kind == GW_POLICY_EASGD)
         terms.server = "sgd"; /* keeps nothing: centres are drawn, not driven */
     else if (gw_policy_is_local(word->kind))

@@ -140,9 +140,10 @@ static const struct gw_config_key keys[] = {
     COUNT(train.early_stop, "0", 0, 1e6,
           "stop after so many scores without a better one; 0: never"),
 
-    LIMITED(optimizer.kind, "momentum",
-            "sgd|momentum|nesterov|adam|adamw|lamb|none",
-            "how gradients become weights; none: they are only summed"),
+    LIMITED(optimizer.kind, "auto",
+            "auto|sgd|momentum|nesterov|adam|adamw|lamb|none",
+            "how gradients become weights; none: they are only summed; auto: "
+            "momentum, or, where the model is external, as the program says"),
     REAL(optimizer.lr, "0.02", 0, 1e6, "learning rate, after warm-up"),
     REAL(optimizer.momentum, "0.9", 0, 1, "momentum, nesterov: decay of the "
          "velocity"),

@@ -27,6 +27,8 @@ PACK(key, Key)
     gwpb__key__init(to);
     to->name = text_out(from->name);
     to->dtype = from->dtype;
+    to->group = from->group;
+    to->rule = from->rule;
     to->n_shape = from->dims;
     to->shape = (uint64_t *)(uintptr_t)from->shape;
     return 1;

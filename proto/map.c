@@ -83,6 +83,46 @@ static enum gw_status check_shape(const struct gw_key *key,
     return GW_OK;
 }
 
+static enum gw_status check_group(const struct gw_key *key,
+                                  struct gw_error *error)
+{
+    if (key->group >= GW_KEY_GROUPS_MAX)
+        return gw_fail(error, GW_ERANGE,
+                       "key %s: there is no group %u, the last is %d",
+                       key->name, key->group, GW_KEY_GROUPS_MAX - 1);
+    if (key->rule >= GW_KEY_RULES)
+        return gw_fail(error, GW_EINVAL, "key %s: rule %u is not known",
+                       key->name, key->rule);
+    return GW_OK;
+}
+
+/* The highest group of the keys, + 1. */
+static uint32_t count_groups(const struct gw_key *keys, size_t n)
+{
+    uint32_t groups = 1;
+    for (size_t i = 0; i < n; i++)
+        if (keys[i].group >= groups)
+            groups = keys[i].group + 1;
+    return groups;
+}
+
+static enum gw_status
+check_rules(const struct gw_key *keys, size_t n, struct gw_error *error)
+{
+    uint8_t rule[GW_KEY_GROUPS_MAX]; /* + 1; 0: not known yet */
+    memset(rule, 0, sizeof rule);
+    for (size_t i = 0; i < n; i++) {
+        uint8_t *of = &rule[keys[i].group];
+        if (*of != 0 && *of != keys[i].rule + 1)
+            return gw_fail(error, GW_EINVAL,
+                           "key %s: an earlier key of group %u has another "
+                           "rule",
+                           keys[i].name, keys[i].group);
+        *of = (uint8_t)(keys[i].rule + 1);
+    }
+    return GW_OK;
+}
+
 static int compare_names(const void *a, const void *b)
 {
     const struct gw_key *const *x = a, *const *y = b;
@@ -127,10 +167,13 @@ static enum gw_status check_keys(const struct gw_key *keys,
         enum gw_status status = check_name(&keys[i], i, error);
         if (!status)
             status = check_shape(&keys[i], error);
+        if (!status)
+            status = check_group(&keys[i], error);
         if (status)
             return status;
     }
-    return check_unique(keys, n_keys, error);
+    enum gw_status status = check_rules(keys, n_keys, error);
+    return status ? status : check_unique(keys, n_keys, error);
 }
 
 static uint64_t key_bytes(const struct gw_key *key)
@@ -290,6 +333,7 @@ enum gw_status gw_map_create(const struct gw_key *keys,
     }
     map->keys = n_keys;
     map->shards = n_shards;
+    map->groups = count_groups(keys, n_keys);
     status = measure(map, keys, error);
     if (status)
         goto fail;
@@ -337,6 +381,19 @@ void gw_map_destroy(struct gw_map *map)
     free(map);
 }
 
+/* Keys without groups have the hash of before there were any. */
+static uint64_t hash_groups(uint64_t hash, const struct gw_key *keys, size_t n)
+{
+    size_t grouped = 0;
+    for (size_t i = 0; i < n; i++)
+        grouped += keys[i].group > 0 || keys[i].rule > 0;
+    for (size_t i = 0; i < n && grouped > 0; i++) {
+        hash = gw_hash_u64(hash, keys[i].group);
+        hash = gw_hash_u64(hash, keys[i].rule);
+    }
+    return hash;
+}
+
 uint64_t gw_keys_hash(const struct gw_key *keys, size_t n)
 {
     uint64_t hash = gw_hash_u64(GW_HASH_BEGIN, n);
@@ -347,5 +404,5 @@ uint64_t gw_keys_hash(const struct gw_key *keys, size_t n)
         for (size_t d = 0; d < keys[i].dims; d++)
             hash = gw_hash_u64(hash, keys[i].shape[d]);
     }
-    return hash;
+    return hash_groups(hash, keys, n);
 }

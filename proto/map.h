@@ -25,16 +25,27 @@
 #define GW_KEY_NAME_MAX    256
 #define GW_KEY_DIMS_MAX    8
 #define GW_KEYS_MAX        65536
+#define GW_KEY_GROUPS_MAX  4096
 #define GW_CHUNKS_MAX      (1u << 20)
 #define GW_ARENA_ALIGN     64
 #define GW_CHUNK_BYTES_MIN ((size_t)64 << 10)
 #define GW_CHUNK_BYTES_MAX ((size_t)1 << 20)
 
-/* One named tensor of the model. */
+/* How servers make the next weights of a key from its pushes. */
+enum gw_key_rule {
+    GW_KEY_RULE_OPTIMIZER, /* the job's optimizer, on the mean gradient */
+    GW_KEY_RULE_MEAN,      /* pushes are values: their mean */
+    GW_KEY_RULES
+};
+
+/* One named tensor of the model. Keys of a group have one rule, and the same
+   hyperparameters. */
 struct gw_key {
     char name[GW_KEY_NAME_MAX];
     uint8_t dtype; /* enum gw_dtype */
     uint8_t dims;
+    uint8_t rule; /* enum gw_key_rule */
+    uint32_t group;
     uint64_t shape[GW_KEY_DIMS_MAX];
 };
 
@@ -50,6 +61,7 @@ struct gw_chunk {
 
 struct gw_map {
     size_t keys, chunks, shards;
+    uint32_t groups;        /* the highest of a key, + 1 */
     struct gw_key *key;     /* [keys] */
     uint64_t *key_offset;   /* [keys] bytes, in the arena */
     uint64_t *key_elems;    /* [keys] */
@@ -67,9 +79,10 @@ uint64_t gw_key_elems(const struct gw_key *key);
 
 /*
  * GW_EINVAL (no key, more than GW_KEYS_MAX, no shard, a name that is empty, too
- * long, twice or not printable), GW_ERANGE (a shape of zero or too many
- * elements, more than GW_CHUNKS_MAX chunks), GW_ENOMEM; the line names the
- * key. The map owns copies; free it with gw_map_destroy.
+ * long, twice or not printable, a rule that is not known, or two in a group),
+ * GW_ERANGE (a shape of zero or too many elements, a group of
+ * GW_KEY_GROUPS_MAX or above, more than GW_CHUNKS_MAX chunks), GW_ENOMEM; the
+ * line names the key. The map owns copies; free it with gw_map_destroy.
  */
 enum gw_status gw_map_create(const struct gw_key *keys,
                              size_t n_keys,
@@ -81,7 +94,8 @@ void gw_map_destroy(struct gw_map *map);
 /* Bytes of memory that the map itself takes. */
 size_t gw_map_bytes(const struct gw_map *map);
 
-/* A hash of names, dtypes and shapes in order: equal declarations match. */
+/* A hash of names, dtypes, shapes, groups and rules in order: equal
+   declarations match. */
 uint64_t gw_keys_hash(const struct gw_key *keys, size_t n);
 
 #endif

@@ -139,8 +139,9 @@ void gw_commit_fill_update(const struct gw_server *server,
 void gw_commit_worked(const struct gw_server *server,
                       uint32_t chunk,
                       uint32_t arrays);
-/* Values that are not finite do not matter: they go through to the weights. */
-int gw_commit_passes_nonfinite(const struct gw_server *server);
+/* Values of a chunk that are not finite do not matter, since the job says so or
+   the chunk's pushes are no gradients: they go through to the weights. */
+int gw_commit_passes_nonfinite(const struct gw_server *server, uint32_t chunk);
 /* Ends the job: the sum of a chunk is not finite. */
 void gw_commit_blame(struct gw_server *server, uint32_t chunk, uint64_t clock);
 

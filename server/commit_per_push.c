@@ -64,10 +64,12 @@ static enum gw_status
 gather(struct gw_server *server, uint32_t rank, uint32_t index, double lr)
 {
     struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
-    slot->source.weight =
-        (float)gw_policy_weight(server->regime.word.kind, slot->staleness);
+    slot->source.weight = server->shard->chunk[index].mean
+                              ? 1
+                              : (float)gw_policy_weight(
+                                    server->regime.word.kind, slot->staleness);
     enum gw_status status = gw_shard_gather(server->shard, rank, index, lr);
-    if ((status == GW_OK || gw_commit_passes_nonfinite(server)) &&
+    if ((status == GW_OK || gw_commit_passes_nonfinite(server, index)) &&
         server->shard->chunk[index].group == server->regime.group)
         apply_group(server, index);
     return status;
@@ -118,7 +120,7 @@ take_in(struct gw_server *server, uint32_t rank, uint32_t index)
         gw_shard_skip_push(server->shard, rank, index);
         return GW_OK;
     }
-    if (server->regime.word.kind == GW_POLICY_DC_ASYNC)
+    if (server->regime.word.kind == GW_POLICY_DC_ASYNC && !chunk->mean)
         return update_delayed(server, rank, index, update);
     return gw_shard_update_each(server->shard, rank, index, &update);
 }
@@ -160,7 +162,7 @@ static void stored(struct gw_server *server, uint32_t rank, uint32_t index)
         gw_shard_pass(server->shard, rank, index);
     else
         status = take_in(server, rank, index);
-    if (status != GW_OK && !gw_commit_passes_nonfinite(server)) {
+    if (status != GW_OK && !gw_commit_passes_nonfinite(server, index)) {
         gw_commit_blame(server, index, clock);
         return;
     }

@@ -35,7 +35,7 @@ static void stored(struct gw_server *server, uint32_t rank, uint32_t index)
         status = update(server, index);
     else
         gw_shard_skip_update(server->shard, index);
-    if (status != GW_OK && !gw_commit_passes_nonfinite(server))
+    if (status != GW_OK && !gw_commit_passes_nonfinite(server, index))
         gw_commit_blame(server, index, chunk->version - 1);
     else
         gw_commit_applied(server, rank, index);

@@ -16,6 +16,8 @@ void gw_commit_fill_update(const struct gw_server *server,
     const struct gw_config *config = &server->config;
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     double scale = size->clip / ((double)size->samples * size->loss_scale);
+    if (chunk->mean)
+        scale = 1 / (double)size->samples;
     *update = (struct gw_update){
         .scale = (float)scale,
         .lr = size->lr_factor * gw_schedule_lr(config, &server->start.course,
@@ -38,9 +40,10 @@ void gw_commit_fill_update(const struct gw_server *server,
     gw_update_prepare(update);
 }
 
-int gw_commit_passes_nonfinite(const struct gw_server *server)
+int gw_commit_passes_nonfinite(const struct gw_server *server, uint32_t index)
 {
-    return server->config.train.nonfinite == GW_NONFINITE_PASS;
+    return server->config.train.nonfinite == GW_NONFINITE_PASS ||
+           server->shard->chunk[index].mean;
 }
 
 void gw_commit_blame(struct gw_server *server, uint32_t index, uint64_t clock)

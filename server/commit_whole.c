@@ -54,9 +54,11 @@ static void find_nonfinite(struct gw_server *server, uint32_t index)
 }
 
 /* Votes are about sums over all samples. A chunk that is divided by fewer has
-   as much more weight. */
+   as much more weight; values are no part of the gradient. */
 static double vote_of(const struct gw_shard_chunk *chunk)
 {
+    if (chunk->mean)
+        return 0;
     uint64_t divisor = gw_shard_divisor(chunk);
     double ratio = divisor > 0 ? (double)chunk->samples / (double)divisor : 0;
     return chunk->square_sum * ratio * ratio;
@@ -70,7 +72,8 @@ void gw_whole_reduce(struct gw_server *server, uint32_t index)
     gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED,
                    shard->chunk[index].held);
     gw_commit_worked(server, index, shard->chunk[index].held + 1);
-    if (!gw_shard_reduce(shard, index) && !gw_commit_passes_nonfinite(server))
+    if (!gw_shard_reduce(shard, index) &&
+        !gw_commit_passes_nonfinite(server, index))
         find_nonfinite(server, index);
     server->step.votes[index] = vote_of(&shard->chunk[index]);
     server->step.samples = shard->chunk[index].samples;
@@ -102,7 +105,8 @@ static void direct_chunk(struct gw_server *server, uint32_t index)
     double *square_sums = server->step.votes + 2 * index;
     struct gw_update update;
     square_sums[0] = square_sums[1] = 0;
-    if (!gw_shard_has_gradient(server->shard, index))
+    if (server->shard->chunk[index].mean ||
+        !gw_shard_has_gradient(server->shard, index))
         return;
     fill_update(server, index, &update);
     gw_shard_direction(server->shard, index, &update, square_sums);
@@ -124,7 +128,7 @@ static int finish_chunk(struct gw_server *server, uint32_t index)
 {
     if (!gw_save_before_update(server, index))
         return 0;
-    if (server->step.skip)
+    if (server->step.skip && !server->shard->chunk[index].mean)
         gw_shard_skip(server->shard, index);
     else if (gw_shard_has_gradient(server->shard, index))
         apply_chunk(server, index);

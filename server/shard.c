@@ -25,7 +25,9 @@ static void lay_out(struct gw_shard *shard)
     for (uint32_t i = 0; i < shard->chunks; i++) {
         uint32_t global = shard->map->shard_chunk[shard->number][i];
         const struct gw_chunk *chunk = &shard->map->chunk[global];
+        const struct gw_key *key = &shard->map->key[chunk->key];
         shard->chunk[i] = (struct gw_shard_chunk){
+            .mean = key->rule == GW_KEY_RULE_MEAN,
             .global = global,
             .elems = chunk->elems,
             .stored = shard->payload_free ? 0 : chunk->elems,

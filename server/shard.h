@@ -51,6 +51,7 @@ struct gw_shard_chunk {
     uint8_t rounded;    /* `bf16` holds the current weights */
     uint8_t crc_known[GW_ENCODINGS]; /* of the current weights */
     uint8_t group_bytes;             /* a push of the group below has bytes */
+    uint8_t mean;                    /* GW_KEY_RULE_MEAN: no optimizer */
     uint32_t crc[GW_ENCODINGS];
     double square_sum; /* whole step: of the unscaled sum */
     uint32_t fragment; /* its fragment of the model, by which it is exchanged */

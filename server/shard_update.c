@@ -36,6 +36,14 @@ static size_t slice_elems(const struct gw_shard *shard)
                                   : GW_BLOCK_ELEMS;
 }
 
+/* "none" makes the scaled sum of the pushes the next weights. */
+static const struct gw_optimizer *optimizer_of(const struct gw_shard *shard,
+                                               uint32_t index)
+{
+    return shard->chunk[index].mean ? gw_optimizer_find("none")
+                                    : shard->optimizer;
+}
+
 static void states_at(const struct gw_shard *shard,
                       size_t place,
                       float *states[GW_STATE_MAX])
@@ -58,7 +66,7 @@ enum gw_status gw_shard_update(struct gw_shard *shard,
         size_t left = chunk->stored - at, place = chunk->first + at;
         states_at(shard, place, states);
         finite &= gw_update_reduce_apply(
-            shard->optimizer, update, from, shard->ranks, at,
+            optimizer_of(shard, index), update, from, shard->ranks, at,
             left < slice ? left : slice, shard->weights[chunk->current] + place,
             shard->weights[!chunk->current] + place, states);
         if (left > slice)
@@ -79,7 +87,7 @@ enum gw_status gw_shard_update_each(struct gw_shard *shard,
     float *states[GW_STATE_MAX];
     states_at(shard, chunk->first, states);
     int finite = gw_update_reduce_apply(
-        shard->optimizer, update, &push, 1, 0, chunk->stored,
+        optimizer_of(shard, index), update, &push, 1, 0, chunk->stored,
         gw_shard_weights_of(shard, chunk),
         shard->weights[!chunk->current] + chunk->first, states);
     gw_shard_new_weights(chunk);
@@ -168,7 +176,7 @@ void gw_shard_update_group(struct gw_shard *shard,
         return;
     }
     states_at(shard, chunk->first, states);
-    gw_update_apply(shard->optimizer, update, chunk->stored,
+    gw_update_apply(optimizer_of(shard, index), update, chunk->stored,
                     shard->reduced + chunk->first,
                     gw_shard_weights_of(shard, chunk),
                     shard->weights[!chunk->current] + chunk->first, states);
@@ -222,7 +230,7 @@ void gw_shard_apply(struct gw_shard *shard,
     float *states[GW_STATE_MAX];
     assert(chunk->reduced);
     states_at(shard, chunk->first, states);
-    gw_update_apply(shard->optimizer, update, chunk->stored,
+    gw_update_apply(optimizer_of(shard, index), update, chunk->stored,
                     shard->reduced + chunk->first,
                     gw_shard_weights_of(shard, chunk),
                     shard->weights[!chunk->current] + chunk->first, states);

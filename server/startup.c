@@ -125,6 +125,7 @@ static void keep_start(struct gw_server *server, const struct gw_start *start)
     server->start.resume = server->startup.resume;
     server->start.dir = server->startup.dir;
     server->start.token = server->startup.token;
+    server->start.optimizer = "";
     server->start.clocks = NULL;
     if (start->clocks_n == server->ranks)
         memcpy(server->clocks, start->clocks,
@@ -134,6 +135,21 @@ static void keep_start(struct gw_server *server, const struct gw_start *start)
             server->clocks[rank] = start->state.clock;
     server->start.split = NULL;
     server->start.groups = NULL;
+}
+
+/* The program's, where the job leaves it to that. */
+static enum gw_status take_optimizer(struct gw_server *server,
+                                     const char *name,
+                                     struct gw_error *error)
+{
+    if (!name[0])
+        return GW_OK;
+    if (!gw_config_optimizer_is_open(&server->config) ||
+        !gw_optimizer_find(name))
+        return gw_fail(error, GW_EPROTO,
+                       "a start with an optimizer that this job cannot have");
+    gw_config_set_optimizer(&server->config, name);
+    return gw_config_check(&server->config, error);
 }
 
 void gw_startup_begin(struct gw_server *server, const struct gw_start *start)
@@ -160,7 +176,9 @@ void gw_startup_begin(struct gw_server *server, const struct gw_start *start)
     keep_start(server, start);
     if (start->silence_us)
         gw_member_set_silence(server->member, start->silence_us);
-    enum gw_status status = gw_divide_start(server, start, &error);
+    enum gw_status status = take_optimizer(server, start->optimizer, &error);
+    if (status == GW_OK)
+        status = gw_divide_start(server, start, &error);
     if (status == GW_OK)
         status = gw_sum_start(server, start, &error);
     if (status == GW_OK)

@@ -93,6 +93,7 @@ check_PROGRAMS += \
 	%D%/sim/test_policies \
 	%D%/sim/test_pass \
 	%D%/sim/test_rank \
+	%D%/sim/test_rules \
 	%D%/sim/test_skip \
 	%D%/sim/test_policy_seeds \
 	%D%/sim/test_scores \
@@ -382,6 +383,7 @@ check_PROGRAMS += %D%/unit/test_pin_hwloc
 else
 GW_PIN += cli/host/pin_absent.c
 endif
+GW_GROUPED = %D%/sim/grouped.c %D%/sim/grouped.h $(GW_CLUSTER)
 GW_INNER = %D%/sim/inner.c %D%/sim/inner.h
 GW_PACES = %D%/sim/paces.c %D%/sim/paces.h
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
@@ -435,6 +437,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_pass_SOURCES = %D%/sim/test_pass.c $(GW_CLUSTER)
 %C%_sim_test_rank_SOURCES = %D%/sim/test_rank.c $(GW_CLUSTER)
+%C%_sim_test_rules_SOURCES = %D%/sim/test_rules.c $(GW_GROUPED)
 %C%_sim_test_skip_SOURCES = %D%/sim/test_skip.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)

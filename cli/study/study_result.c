@@ -230,7 +230,7 @@ static enum gw_status fill_values(const struct gw_study *study,
     snprintf(text[GW_STUDY_SERVERS], GW_STRING_MAX, "%" PRIu64,
              config->cluster.servers);
     snprintf(text[GW_STUDY_OPTIMIZER], GW_STRING_MAX, "%s",
-             config->optimizer.kind);
+             gw_config_optimizer(config));
     snprintf(text[GW_STUDY_LR], GW_STRING_MAX, "%g", config->optimizer.lr);
     snprintf(text[GW_STUDY_SEED], GW_STRING_MAX, "%" PRIu64,
              config->train.seed);

@@ -200,7 +200,8 @@ enum gw_status gw_begin_check_model(const struct gw_begin *begin,
         return GW_OK;
     return gw_fail(error, GW_EMISMATCH,
                    "the checkpoint of step %" PRIu64 " in %s is of "
-                   "another model: its keys or their shapes differ; set "
+                   "another model: its keys, their shapes or their groups "
+                   "differ; set "
                    "model back, or choose another checkpoint.dir",
                    from->state.clock, begin->resume);
 }
@@ -221,7 +222,18 @@ enum gw_status gw_begin_find(struct gw_begin *begin, struct gw_error *error)
     if (status != GW_OK)
         return status;
     note_policy(begin);
-    return check_optimizer(begin, error);
+    return gw_config_optimizer_is_open(begin->config)
+               ? GW_OK
+               : check_optimizer(begin, error);
+}
+
+enum gw_status gw_begin_take_optimizer(struct gw_begin *begin,
+                                       struct gw_error *error)
+{
+    enum gw_status status = gw_regime_at(
+        begin->config, begin->is_resumed ? begin->from.state.clock : 0,
+        &begin->regime, error);
+    return status == GW_OK ? check_optimizer(begin, error) : status;
 }
 
 void gw_begin_free(struct gw_begin *begin)

@@ -98,9 +98,15 @@ static json_t *print_keys(const struct gw_manifest *manifest)
     int failed = 0;
     for (size_t i = 0; i < manifest->n_keys; i++) {
         const struct gw_key *key = &manifest->keys[i];
-        failed |= json_array_append_new(
-            keys, json_pack("{s:s, s:i, s:o}", "name", key->name, "dtype",
-                            key->dtype, "shape", print_shape(key)));
+        json_t *one = json_pack("{s:s, s:i, s:o}", "name", key->name, "dtype",
+                                key->dtype, "shape", print_shape(key));
+        /* left out where it is 0, as before there were groups */
+        if (key->group > 0)
+            failed |=
+                json_object_set_new(one, "group", json_integer(key->group));
+        if (key->rule > 0)
+            failed |= json_object_set_new(one, "rule", json_integer(key->rule));
+        failed |= json_array_append_new(keys, one);
     }
     return whole_or_none(keys, failed);
 }
@@ -276,17 +282,22 @@ static enum gw_status parse_data(json_t *from, struct gw_manifest *manifest)
 static enum gw_status parse_key(json_t *from, struct gw_key *key)
 {
     const char *name;
-    int dtype;
+    int dtype, group = 0, rule = 0;
     json_t *shape;
-    enum gw_status status = unpack(from, "{s:s, s:i, s:o}", "name", &name,
-                                   "dtype", &dtype, "shape", &shape);
+    enum gw_status status =
+        unpack(from, "{s:s, s:i, s:o, s?:i, s?:i}", "name", &name, "dtype",
+               &dtype, "shape", &shape, "group", &group, "rule", &rule);
     if (status != GW_OK)
         return status;
     if (strlen(name) >= sizeof key->name || dtype < 0 || dtype > UINT8_MAX ||
-        !json_is_array(shape) || json_array_size(shape) > GW_KEY_DIMS_MAX)
+        group < 0 || group >= GW_KEY_GROUPS_MAX || rule < 0 ||
+        rule >= GW_KEY_RULES || !json_is_array(shape) ||
+        json_array_size(shape) > GW_KEY_DIMS_MAX)
         return GW_ECORRUPT;
     strcpy(key->name, name);
     key->dtype = (uint8_t)dtype;
+    key->group = (uint32_t)group;
+    key->rule = (uint8_t)rule;
     key->dims = (uint8_t)json_array_size(shape);
     for (size_t d = 0; d < key->dims; d++) {
         json_t *size = json_array_get(shape, d);

@@ -27,6 +27,8 @@ static enum gw_status print_job(struct gw_coordinator *self,
         return gw_fail(error, GW_ENOMEM, "no memory for the job");
     *told = *self->config;
     gw_config_forget_own(told);
+    if (!gw_config_is_external(told))
+        gw_config_set_optimizer(told, gw_config_optimizer(self->config));
     size_t bytes = gw_config_print(told, 0, NULL, 0) + 1;
     self->job_text = malloc(bytes);
     if (self->job_text)
@@ -137,7 +139,8 @@ enum gw_status gw_coordinator_open(const struct gw_coordinator_options *options,
     if (!self)
         return gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
     self->options = *options;
-    self->config = options->config;
+    self->own = *options->config;
+    self->config = self->options.config = &self->own;
     self->loop = options->loop;
     self->log = options->log;
     self->up = &upcalls;

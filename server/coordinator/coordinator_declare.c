@@ -6,13 +6,19 @@
 
 #include "server/coordinator/coordinator_members.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/update/update.h"
+#include "server/coordinator/coordinator_keep.h"
+
 struct gw_declaration {
     struct gw_declare first;
+    const struct gw_seat *by; /* the worker that it came from */
     int is_here;
-    struct gw_key *keys; /* [first.keys_total] */
+    char optimizer[GW_STRING_MAX]; /* the first one's text */
+    struct gw_key *keys;           /* [first.keys_total] */
     uint32_t keys_seen;
 };
 
@@ -71,8 +77,12 @@ int gw_declaration_add_keys(struct gw_coordinator *self,
 
 /* The part that all share, which shards are told too; no pointer into the
    message outlives it. */
-static void keep(struct gw_declaration *known, const struct gw_declare *first)
+static void keep(struct gw_declaration *known,
+                 const struct gw_seat *who,
+                 const struct gw_declare *first)
 {
+    snprintf(known->optimizer, sizeof known->optimizer, "%s", first->optimizer);
+    known->by = who;
     known->first = (struct gw_declare){
         .keys_hash = first->keys_hash,
         .course = first->course,
@@ -82,21 +92,23 @@ static void keep(struct gw_declaration *known, const struct gw_declare *first)
         .device = "",
         .tuned = "",
         .note = "",
+        .optimizer = known->optimizer,
     };
     memcpy(known->first.data_digest, first->data_digest, GW_DIGEST_BYTES);
     known->is_here = 1;
 }
 
 const char *gw_declaration_difference(struct gw_coordinator *self,
+                                      const struct gw_seat *who,
                                       const struct gw_declare *declare)
 {
     struct gw_declaration *known = self->declaration;
     const struct gw_declare *first = &known->first;
     if (!known->is_here)
-        keep(known, declare);
+        keep(known, who, declare);
     if (declare->keys_hash != first->keys_hash ||
         declare->keys_total != first->keys_total)
-        return "another model (names, shapes or types of its keys)";
+        return "another model (names, shapes, types or groups of its keys)";
     if (declare->course.samples != first->course.samples)
         return "another number of training samples";
     if (memcmp(declare->data_digest, first->data_digest, GW_DIGEST_BYTES) != 0)
@@ -110,4 +122,60 @@ const char *gw_declaration_difference(struct gw_coordinator *self,
         declare->total_steps != first->total_steps)
         return "another number of steps";
     return NULL;
+}
+
+/* ---- the optimizer ---- */
+
+static const char *asked(const char *optimizer)
+{
+    return optimizer[0] ? optimizer : "the job's";
+}
+
+enum gw_status gw_declaration_check_optimizer(const struct gw_coordinator *self,
+                                              const struct gw_seat *who,
+                                              const struct gw_declare *declare,
+                                              struct gw_error *error)
+{
+    const struct gw_declaration *known = self->declaration;
+    const char *name = declare->optimizer, *kind = self->config->optimizer.kind;
+    if (strcmp(name, known->optimizer) != 0)
+        return gw_fail(error, GW_EMISMATCH,
+                       "the program of worker %u (%s) asks for %s as its "
+                       "optimizer, that of worker %u (%s) for %s; give all "
+                       "workers the same program",
+                       who->id, who->host, asked(name), known->by->id,
+                       known->by->host, asked(known->optimizer));
+    if (!name[0] || strcmp(name, kind) == 0)
+        return GW_OK;
+    if (!gw_optimizer_find(name))
+        return gw_fail(error, GW_EUNSUPPORTED,
+                       "the program of worker %u (%s) asks for the optimizer "
+                       "\"%s\", which this version has not",
+                       who->id, who->host, name);
+    if (!gw_config_optimizer_is_open(self->config))
+        return gw_fail(error, GW_EMISMATCH,
+                       "the job has optimizer.kind = \"%s\", the program of "
+                       "worker %u (%s) asks for %s: leave that line out of the "
+                       "job",
+                       kind, who->id, who->host, name);
+    return GW_OK;
+}
+
+enum gw_status gw_declaration_take_optimizer(struct gw_coordinator *self,
+                                             struct gw_error *error)
+{
+    const char *name = self->declaration->optimizer;
+    if (!gw_config_optimizer_is_open(self->config))
+        return GW_OK;
+    gw_config_set_optimizer(&self->own, name[0] ? name : "momentum");
+    gw_coordinator_note(self, "the job's optimizer is %s%s",
+                        self->config->optimizer.kind,
+                        name[0] ? ", as the program asks"
+                                : ", as neither the job nor the program names "
+                                  "one");
+    enum gw_status status = gw_config_check(self->config, error);
+    self->expects_inner = 0;
+    if (status == GW_OK)
+        status = gw_inner_open(self, error);
+    return status == GW_OK ? gw_origin_take_optimizer(self, error) : status;
 }

@@ -63,6 +63,20 @@ static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
     return GW_OK;
 }
 
+enum gw_status gw_origin_take_optimizer(struct gw_coordinator *self,
+                                        struct gw_error *error)
+{
+    struct gw_origin *origin = self->origin;
+    enum gw_status status = gw_begin_take_optimizer(&origin->begin, error);
+    if (status != GW_OK)
+        return status;
+    if (origin->begin.anew)
+        origin->state.applied = 0;
+    gw_regimes_begin(self, &origin->begin.regime, origin->state.clock,
+                     origin->state.pushes);
+    return GW_OK;
+}
+
 static int is_asked_to_resume(const struct gw_begin *begin)
 {
     return begin->resume && begin->resume[0];

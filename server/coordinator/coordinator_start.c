@@ -70,22 +70,25 @@ static void start(struct gw_coordinator *self)
     const struct gw_declare *declare = gw_declaration(self);
     if (!gw_splitter_hand_over(self, maybe_start))
         return;
+    int is_open = gw_config_optimizer_is_open(self->config);
     tell_devices(self);
-    if (gw_origin_check(self, &error) != GW_OK) {
+    if (gw_declaration_take_optimizer(self, &error) != GW_OK ||
+        gw_origin_check(self, &error) != GW_OK) {
         gw_coordinator_end(self, error.status, "%s", error.text);
         return;
     }
-    struct gw_start start = {.total_steps = declare->total_steps,
-                             .course = declare->course,
-                             .test_samples = declare->test_samples,
-                             .state = *gw_origin_state(self),
-                             .clocks = gw_steps_first(self),
-                             .clocks_n =
-                                 (uint32_t)self->config->cluster.workers,
-                             .silence_us = self->silence_us,
-                             .resume = "",
-                             .dir = "",
-                             .token = ""};
+    struct gw_start start = {
+        .total_steps = declare->total_steps,
+        .course = declare->course,
+        .test_samples = declare->test_samples,
+        .state = *gw_origin_state(self),
+        .clocks = gw_steps_first(self),
+        .clocks_n = (uint32_t)self->config->cluster.workers,
+        .silence_us = self->silence_us,
+        .optimizer = is_open ? self->config->optimizer.kind : "",
+        .resume = "",
+        .dir = "",
+        .token = ""};
     for (uint32_t rank = 0; rank < self->config->cluster.workers; rank++)
         gw_steps_set_first(self, rank, gw_origin_first_clock(self, rank));
     self->phase = GW_PHASE_STARTING;
@@ -215,12 +218,17 @@ void gw_coordinator_declared(struct gw_coordinator *self,
                            who->id, who->host);
         return;
     }
-    const char *difference = gw_declaration_difference(self, declare);
+    const char *difference = gw_declaration_difference(self, who, declare);
+    struct gw_error error;
     if (difference) {
         gw_coordinator_end(self, GW_EMISMATCH,
                            "worker %u on %s has %s than the others; give all "
                            "workers the same files and the same program",
                            who->id, who->host, difference);
+        return;
+    }
+    if (gw_declaration_check_optimizer(self, who, declare, &error) != GW_OK) {
+        gw_coordinator_end(self, error.status, "%s", error.text);
         return;
     }
     if (who->id == 0 && !gw_declaration_add_keys(self, declare)) {

@@ -137,7 +137,8 @@ struct gw_upcalls {
 
 struct gw_coordinator {
     struct gw_coordinator_options options;
-    const struct gw_config *config;
+    struct gw_config own;           /* the job; its optimizer may be declared */
+    const struct gw_config *config; /* `own` */
     struct gw_loop *loop;
     struct gw_log *log;
     struct gw_log_limit limit; /* of lines that strangers provoke */

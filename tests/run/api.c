@@ -346,6 +346,8 @@ static void do_misuse(void)
     struct gradweir_step next = {.struct_size = sizeof next};
     struct gradweir_step small = {.struct_size = 8};
     struct gradweir_key key = keys[0];
+    const struct gradweir_group groups[] = {{.struct_size = sizeof *groups},
+                                            {sizeof *groups, 2}};
     struct gradweir_declaration wrong = {
         .struct_size = sizeof wrong, .keys = &key, .n_keys = 1};
     char long_name[300], value[64];
@@ -362,7 +364,11 @@ static void do_misuse(void)
     say("declare", gradweir_declare(job, &wrong, -1));
     key.type = 0, key.group = 3;
     say("declare", gradweir_declare(job, &wrong, -1));
-    key.group = 0, key.struct_size = 8;
+    wrong.groups = groups, wrong.n_groups = 2;
+    say("declare", gradweir_declare(job, &wrong, -1));
+    wrong.groups = NULL, wrong.optimizer = "adamv";
+    say("declare", gradweir_declare(job, &wrong, -1));
+    key.group = 0, key.struct_size = 8, wrong.optimizer = NULL;
     say("declare", gradweir_declare(job, &wrong, -1));
     CHECK(gradweir_declare(job, &declaration, -1));
     say("declare", gradweir_declare(job, &declaration, -1));

@@ -51,7 +51,9 @@ cat >"$scratch/expected" <<'SAID'
 -2 key 0: its name "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk" has 299 bytes, 1 to 255 are possible
 -2 key a has 9 dimensions, at most 8 are possible
 -2 key a: there is no type 7
--7 key a: group 3 has no rule yet, take group 0
+-2 key a: there is no group 3, the last is 0
+-2 group 1: there is no rule 2
+-2 there is no optimizer "adamv"; take sgd, momentum, nesterov, adam, adamw, lamb or none
 -2 key 0: its struct_size is not that of this library
 -12 gradweir_declare: the job is not started
 -12 gradweir_end: the job is not started

@@ -21,8 +21,11 @@ enum {
 static float w[CLASSES][PIXELS], b[CLASSES], dw[CLASSES][PIXELS], db[CLASSES];
 static int twice;
 static const struct gw_key keys[] = {
-    {"fc1.weight", GW_DTYPE_F32, 2, {CLASSES, PIXELS}},
-    {"fc1.bias", GW_DTYPE_F32, 1, {CLASSES}}};
+    {.name = "fc1.weight",
+     .dtype = GW_DTYPE_F32,
+     .dims = 2,
+     .shape = {CLASSES, PIXELS}},
+    {.name = "fc1.bias", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {CLASSES}}};
 static const struct gw_rank_tensor tensors[] = {
     {.weights = w, .gradients = dw}, {.weights = b, .gradients = db}};
 static const struct gw_rank_declaration declaration = {

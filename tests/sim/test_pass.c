@@ -24,7 +24,8 @@ enum {
     SAMPLES = 10
 };
 
-static const struct gw_key key = {"w", GW_DTYPE_F32, 1, {ELEMS}};
+static const struct gw_key key = {
+    .name = "w", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {ELEMS}};
 
 static struct cluster cluster;
 

@@ -34,10 +34,10 @@ enum {
 };
 
 static const struct gw_key keys[KEYS] = {
-    {"wide", GW_DTYPE_F32, 2, {5, 7}},
-    {"half", GW_DTYPE_F32, 1, {ELEMS}},
-    {"arena", GW_DTYPE_F32, 2, {3, 11}},
-    {"brain", GW_DTYPE_F32, 1, {13}},
+    {.name = "wide", .dtype = GW_DTYPE_F32, .dims = 2, .shape = {5, 7}},
+    {.name = "half", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {ELEMS}},
+    {.name = "arena", .dtype = GW_DTYPE_F32, .dims = 2, .shape = {3, 11}},
+    {.name = "brain", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {13}},
 };
 static const enum gw_rank_dtype dtypes[KEYS] = {GW_RANK_F32, GW_RANK_F16,
                                                 GW_RANK_F32, GW_RANK_BF16};

@@ -39,10 +39,10 @@ enum {
 };
 
 static const struct gw_key keys[KEYS] = {
-    {"always", GW_DTYPE_F32, 1, {60}},
-    {"often", GW_DTYPE_F32, 1, {BIG}},
-    {"seldom", GW_DTYPE_F32, 2, {5, 7}},
-    {"never", GW_DTYPE_F32, 1, {9}},
+    {.name = "always", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {60}},
+    {.name = "often", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {BIG}},
+    {.name = "seldom", .dtype = GW_DTYPE_F32, .dims = 2, .shape = {5, 7}},
+    {.name = "never", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {9}},
 };
 
 enum part {

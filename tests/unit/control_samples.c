@@ -13,8 +13,18 @@
     }
 
 static const struct gw_key keys[] = {
-    {.name = "fc1.weight", .dtype = 1, .dims = 2, .shape = {32, 784}},
-    {.name = "fc1.bias", .dtype = 1, .dims = 1, .shape = {32}},
+    {.name = "fc1.weight",
+     .dtype = 1,
+     .dims = 2,
+     .rule = GW_KEY_RULE_MEAN,
+     .group = 1,
+     .shape = {32, 784}},
+    {.name = "fc1.bias",
+     .dtype = 1,
+     .dims = 1,
+     .rule = GW_KEY_RULE_MEAN,
+     .group = GW_KEY_GROUPS_MAX - 1,
+     .shape = {32}},
 };
 static const struct gw_view_member members[] = {
     {.role = GW_ROLE_WORKER,
@@ -78,7 +88,8 @@ const struct gw_message control_samples[] = {
                  1,
                  "gpu: 0 3",
                  "x.npy",
-                 UINT64_MAX}},
+                 UINT64_MAX,
+                 "adamw"}},
     {.kind = GW_MESSAGE_VIEW, .view = {1, 9, 4, 2, members}},
     {.kind = GW_MESSAGE_START,
      .start = {1,
@@ -95,7 +106,8 @@ const struct gw_message control_samples[] = {
                ranks,
                1,
                .silence_us = 1500000,
-               .test_samples = UINT64_MAX}},
+               .test_samples = UINT64_MAX,
+               .optimizer = "lamb"}},
     {.kind = GW_MESSAGE_READY, .ready = {UINT64_MAX}},
     {.kind = GW_MESSAGE_WINDOW, .window = {GW_FRAME_PUSH, 17, 1 << 20}},
     {.kind = GW_MESSAGE_DECISION,

@@ -476,7 +476,8 @@ static void defaults_are_sensible(void **state)
     assert_int_equal(config.train.accumulate, 1);
     assert_int_equal(config.train.eval_every.unit, GW_EPOCHS);
     assert_int_equal(config.train.eval_every.n, 1);
-    assert_string_equal(config.optimizer.kind, "momentum");
+    assert_string_equal(config.optimizer.kind, "auto");
+    assert_string_equal(gw_config_optimizer(&config), "momentum");
     assert_true(config.optimizer.lr == 0.02);
     assert_true(config.optimizer.momentum == 0.9);
     assert_int_equal(config.cluster.workers, 2);

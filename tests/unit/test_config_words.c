@@ -77,10 +77,11 @@ static void case_does_not_matter(void **state)
 static void near_misses_get_near_answers(void **state)
 {
     (void)state;
-    refused("optimizer = { kind = \"Adm\"; };",
-            "job.cfg:1: optimizer.kind: \"Adm\" is not in this version, it has "
-            "sgd, momentum, nesterov, adam, adamw, lamb or none, the nearest "
-            "is adam");
+    refused(
+        "optimizer = { kind = \"Adm\"; };",
+        "job.cfg:1: optimizer.kind: \"Adm\" is not in this version, it has "
+        "auto, sgd, momentum, nesterov, adam, adamw, lamb or none, the nearest "
+        "is adam");
     refused("train = { commit = \"Streeming\"; };",
             "job.cfg:1: train.commit: \"Streeming\" is not auto, streaming or "
             "whole, the nearest is streaming");

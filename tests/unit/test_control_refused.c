@@ -257,6 +257,8 @@ static void the_largest_parts_fit(void **state)
     for (size_t i = 0; i < GW_KEYS_PER_PART; i++) {
         memset(many[i].name, 'k', GW_KEY_NAME_MAX - 1);
         many[i].dims = GW_KEY_DIMS_MAX;
+        many[i].group = GW_KEY_GROUPS_MAX - 1;
+        many[i].rule = GW_KEY_RULES - 1;
         memset(many[i].shape, 255, sizeof many[i].shape);
     }
     struct gw_message declare = control_samples[CONTROL_DECLARE];

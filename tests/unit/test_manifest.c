@@ -17,7 +17,12 @@
 
 static struct gw_key keys[] = {
     {.name = "fc1.weight", .dtype = 1, .dims = 2, .shape = {784, 32}},
-    {.name = "fc1.bias", .dtype = 1, .dims = 1, .shape = {32}},
+    {.name = "fc1.bias",
+     .dtype = 1,
+     .dims = 1,
+     .rule = GW_KEY_RULE_MEAN,
+     .group = 3,
+     .shape = {32}},
 };
 static struct gw_manifest_file files[] = {
     {.name = "shard-0-of-2.safetensors", .bytes = 12, .sha256 = {1, 2, 255}},
@@ -145,6 +150,12 @@ static void damage_is_named(void **state)
     is_damaged(with("program", json_null()), "m.json: \"body\" is damaged");
     is_damaged(with("keys", json_array()), "m.json: \"keys\" is damaged");
     is_damaged(with("keys_hash", json_string("x")),
+               "m.json: \"keys\" is damaged");
+    is_damaged(with("keys", json_pack("[{s:s, s:i, s:[i], s:i}]", "name", "w",
+                                      "dtype", 1, "shape", 2, "group", -1)),
+               "m.json: \"keys\" is damaged");
+    is_damaged(with("keys", json_pack("[{s:s, s:i, s:[i], s:i}]", "name", "w",
+                                      "dtype", 1, "shape", 2, "rule", 9)),
                "m.json: \"keys\" is damaged");
     is_damaged(with("state", json_object()), "m.json: \"state\" is damaged");
     is_damaged(

@@ -298,6 +298,12 @@ static void bad_keys_are_named(void **state)
     bad.dtype = 77;
     refused(bad, GW_EINVAL, "key w: element type 77 is not known");
     bad = key_of("w", 1, 1);
+    bad.group = GW_KEY_GROUPS_MAX;
+    refused(bad, GW_ERANGE, "key w: there is no group 4096, the last is 4095");
+    bad = key_of("w", 1, 1);
+    bad.rule = GW_KEY_RULES;
+    refused(bad, GW_EINVAL, "key w: rule 2 is not known");
+    bad = key_of("w", 1, 1);
     bad.dims = 9;
     refused(bad, GW_ERANGE, "key w has 9 dimensions, at most 8 are possible");
 }
@@ -360,6 +366,44 @@ static void hashes_tell_declarations_apart(void **state)
     assert_true(hash != gw_keys_hash(keys, 2));
 }
 
+/* Checkpoints of before there were groups are of the same model. */
+static void hashes_without_groups_stay(void **state)
+{
+    (void)state;
+    struct gw_key keys[] = {key_of("a", 2, 3), key_of("b", 4, 5)};
+    uint64_t hash = gw_keys_hash(keys, 2), other;
+    assert_true(hash == 0x982fedfb9f636ce4);
+    keys[1].group = 1;
+    other = gw_keys_hash(keys, 2);
+    assert_true(other != hash);
+    keys[1].group = 2;
+    assert_true(gw_keys_hash(keys, 2) != other);
+    keys[1].group = 1;
+    keys[1].rule = GW_KEY_RULE_MEAN;
+    assert_true(gw_keys_hash(keys, 2) != other);
+    keys[1].group = 0;
+    assert_true(gw_keys_hash(keys, 2) != hash);
+}
+
+static void groups_have_one_rule(void **state)
+{
+    (void)state;
+    struct gw_map *map;
+    struct gw_error error = {0};
+    struct gw_key keys[] = {key_of("a", 2, 3), key_of("b", 4, 5),
+                            key_of("c", 1, 1)};
+    keys[1].group = keys[2].group = 7;
+    keys[1].rule = keys[2].rule = GW_KEY_RULE_MEAN;
+    map = map_of(keys, 3, 2);
+    assert_int_equal(map->groups, 8);
+    assert_int_equal(map->key[2].rule, GW_KEY_RULE_MEAN);
+    gw_map_destroy(map);
+    keys[2].rule = GW_KEY_RULE_OPTIMIZER;
+    assert_int_equal(gw_map_create(keys, 3, 1, &map, &error), GW_EINVAL);
+    assert_string_equal(error.text,
+                        "key c: an earlier key of group 7 has another rule");
+}
+
 /* Known answers of 64-bit FNV-1a. */
 static void hash_known_answers(void **state)
 {
@@ -385,6 +429,8 @@ int main(void)
         cmocka_unit_test(bad_counts_are_refused),
         cmocka_unit_test(the_most_keys_and_chunks),
         cmocka_unit_test(hashes_tell_declarations_apart),
+        cmocka_unit_test(hashes_without_groups_stay),
+        cmocka_unit_test(groups_have_one_rule),
         cmocka_unit_test(hash_known_answers),
     };
     return cmocka_run_group_tests_name("map", tests, NULL, NULL);

@@ -71,6 +71,7 @@ struct gw_client_declaration {
     const char *device;      /* the device that computes, in words, */
     const char *tuned;       /* and the methods of its products; "": defaults */
     const char *note;        /* how data was read, for people; "": as it is */
+    const char *optimizer;   /* that the program asks for; "": the job's */
     uint32_t workers;        /* cluster.workers */
     unsigned connections;    /* per shard */
 };
@@ -90,6 +91,10 @@ uint64_t gw_client_table_bytes(const struct gw_map *map, uint64_t connections);
 /* The place of key i in an arena: bytes from its beginning. */
 uint64_t gw_client_key_offset(const struct gw_client *client, size_t key);
 uint64_t gw_client_arena_bytes(const struct gw_client *client);
+
+/* optimizer.kind of the job: the program's, where the job leaves it to that.
+   Known when declared. */
+const char *gw_client_optimizer(const struct gw_client *client);
 
 /* The clock to begin with; non-zero where rank 0 has to seed the weights. */
 uint64_t gw_client_first_clock(const struct gw_client *client);

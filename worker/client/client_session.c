@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/update/update.h"
 #include "proto/colocated.h"
 #include "proto/policy.h"
 
@@ -197,6 +198,20 @@ static void keep_start(struct gw_client_session *session,
     session->start.clocks = NULL;
     session->start.split = NULL;
     session->start.groups = NULL;
+    session->start.optimizer = NULL;
+}
+
+/* The program's, where the job leaves it to that. */
+static enum gw_status take_optimizer(struct gw_config *config,
+                                     const char *name,
+                                     struct gw_error *error)
+{
+    if (!name[0])
+        return GW_OK;
+    if (!gw_config_optimizer_is_open(config) || !gw_optimizer_find(name))
+        return gw_fail(error, GW_EPROTO, "it cannot have this optimizer");
+    gw_config_set_optimizer(config, name);
+    return gw_config_check(config, error);
 }
 
 static int begin_policy(struct gw_client *client, uint64_t step)
@@ -221,9 +236,14 @@ void gw_client_got_start(void *actor,
     struct gw_client *client = actor;
     struct gw_client_session *session = client->session;
     const struct gw_start *start = &message->start;
+    struct gw_error error;
     (void)peer;
     if (!session->view_complete || session->started) {
         gw_client_fail(client, GW_EPROTO, "a start came out of order");
+        return;
+    }
+    if (take_optimizer(&session->job.config, start->optimizer, &error)) {
+        gw_client_fail(client, error.status, "the start's job: %s", error.text);
         return;
     }
     keep_start(session, start);
@@ -259,6 +279,7 @@ void gw_client_session_declare(struct gw_client *client,
                     .device = from->device,
                     .tuned = from->tuned,
                     .note = from->note,
+                    .optimizer = from->optimizer,
                     .test_samples = from->test_samples,
                     .shares = client->group != NULL,
                     .keys_total = (uint32_t)from->n_keys}};
@@ -401,6 +422,11 @@ uint32_t gw_client_rank(const struct gw_client *client)
 const char *gw_client_tuned(const struct gw_client *client)
 {
     return client->session->job.tuned;
+}
+
+const char *gw_client_optimizer(const struct gw_client *client)
+{
+    return client->session->job.config.optimizer.kind;
 }
 
 const struct gw_course_cut *gw_client_from(const struct gw_client *client)

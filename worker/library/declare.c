@@ -7,11 +7,64 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/update/update.h"
+
+/* ---- groups ---- */
+
+static size_t groups_of(const struct gradweir_declaration *declaration)
+{
+    return declaration->groups && declaration->n_groups > 0
+               ? declaration->n_groups
+               : 1;
+}
+
+static uint8_t rule_of(const struct gradweir_declaration *declaration,
+                       uint32_t group)
+{
+    return declaration->groups && declaration->n_groups > 0
+               ? (uint8_t)declaration->groups[group].rule
+               : GW_KEY_RULE_OPTIMIZER;
+}
+
+static int check_groups(struct gradweir_job *job,
+                        const struct gradweir_declaration *declaration)
+{
+    if (declaration->n_groups > GW_KEY_GROUPS_MAX)
+        return gw_job_fails(job, GRADWEIR_EINVAL,
+                            "%zu groups are declared, at most %d are possible",
+                            declaration->n_groups, GW_KEY_GROUPS_MAX);
+    for (size_t i = 0; declaration->groups && i < declaration->n_groups; i++) {
+        const struct gradweir_group *group = &declaration->groups[i];
+        if (group->struct_size != sizeof *group)
+            return gw_job_fails(job, GRADWEIR_EINVAL,
+                                "group %zu: its struct_size is not that of "
+                                "this library",
+                                i);
+        if (group->rule < 0 || group->rule >= GW_KEY_RULES)
+            return gw_job_fails(job, GRADWEIR_EINVAL,
+                                "group %zu: there is no rule %d", i,
+                                group->rule);
+    }
+    return GRADWEIR_OK;
+}
+
+static int check_optimizer(struct gradweir_job *job, const char *name)
+{
+    if (!name || gw_optimizer_find(name))
+        return GRADWEIR_OK;
+    return gw_job_fails(job, GRADWEIR_EINVAL,
+                        "there is no optimizer \"%.40s\"; take sgd, momentum, "
+                        "nesterov, adam, adamw, lamb or none",
+                        name);
+}
+
 /* ---- keys ---- */
 
-static int
-copy_key(struct gradweir_job *job, size_t i, const struct gradweir_key *from)
+static int copy_key(struct gradweir_job *job,
+                    size_t i,
+                    const struct gradweir_declaration *declaration)
 {
+    const struct gradweir_key *from = &declaration->keys[i];
     struct gw_key *key = &job->key[i];
     size_t bytes = from->name ? strlen(from->name) : 0;
     if (bytes == 0 || bytes >= sizeof key->name)
@@ -27,12 +80,15 @@ copy_key(struct gradweir_job *job, size_t i, const struct gradweir_key *from)
     if (from->type < 0 || from->type >= GW_RANK_DTYPES)
         return gw_job_fails(job, GRADWEIR_EINVAL, "key %s: there is no type %d",
                             from->name, from->type);
-    if (from->group != 0)
-        return gw_job_fails(job, GRADWEIR_EUNSUPPORTED,
-                            "key %s: group %u has no rule yet, take group 0",
-                            from->name, from->group);
+    if (from->group >= groups_of(declaration))
+        return gw_job_fails(job, GRADWEIR_EINVAL,
+                            "key %s: there is no group %u, the last is %zu",
+                            from->name, from->group,
+                            groups_of(declaration) - 1);
     memcpy(key->name, from->name, bytes + 1);
     key->dtype = GW_DTYPE_F32;
+    key->group = from->group;
+    key->rule = rule_of(declaration, from->group);
     key->dims = (uint8_t)from->dims;
     memcpy(key->shape, from->shape, from->dims * sizeof *key->shape);
     job->type[i] = (uint8_t)from->type;
@@ -46,6 +102,9 @@ static int copy_keys(struct gradweir_job *job,
     job->type = calloc(declaration->n_keys + 1, sizeof *job->type);
     job->device = strdup(declaration->device ? declaration->device
                                              : program_invocation_short_name);
+    job->optimizer = declaration->optimizer
+                         ? gw_optimizer_find(declaration->optimizer)->name
+                         : NULL;
     job->keys = declaration->n_keys;
     job->scores = declaration->scores;
     job->step_weight = declaration->step_weight ? declaration->step_weight
@@ -57,7 +116,7 @@ static int copy_keys(struct gradweir_job *job,
         const struct gradweir_key *key = &declaration->keys[i];
         int status =
             key->struct_size == sizeof *key
-                ? copy_key(job, i, key)
+                ? copy_key(job, i, declaration)
                 : gw_job_fails(job, GRADWEIR_EINVAL,
                                "key %zu: its struct_size is not that of this "
                                "library",
@@ -84,8 +143,11 @@ static void drop_keys(struct gradweir_job *job)
 static int declare(struct gradweir_job *job, size_t first, size_t n)
 {
     (void)first, (void)n;
-    const struct gw_rank_declaration declaration = {
-        .key = job->key, .keys = job->keys, .words = job->device};
+    const struct gw_rank_declaration declaration = {.key = job->key,
+                                                    .keys = job->keys,
+                                                    .words = job->device,
+                                                    .optimizer =
+                                                        job->optimizer};
     enum gw_status status =
         gw_rank_own_data(job->rank, job->step_weight, job->scores);
     if (status == GW_OK)
@@ -109,7 +171,11 @@ int gradweir_declare(gradweir_job *job,
                             "declaration.struct_size is not that of this "
                             "library");
     if (!job->key) {
-        status = copy_keys(job, declaration);
+        status = check_groups(job, declaration);
+        if (status == GRADWEIR_OK)
+            status = check_optimizer(job, declaration->optimizer);
+        if (status == GRADWEIR_OK)
+            status = copy_keys(job, declaration);
         if (status != GRADWEIR_OK) {
             drop_keys(job);
             return status;

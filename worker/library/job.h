@@ -52,6 +52,7 @@ struct gradweir_job {
     size_t keys;
     uint64_t step_weight;
     int scores;
+    const char *optimizer; /* that the program asks for; NULL: the job's */
     char *device;
 
     /* step */

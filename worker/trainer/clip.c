@@ -45,6 +45,8 @@ double gw_clip_factor(struct gw_rank *rank, const struct gw_clip *clip)
     rank->backend->download(rank->device, clip->host, clip->square,
                             rank->keys * sizeof *clip->host);
     for (size_t key = 0; key < rank->keys; key++)
-        total += rank->done[key].skipped ? 0 : (double)clip->host[key];
+        if (!rank->done[key].skipped &&
+            rank->key[key].rule == GW_KEY_RULE_OPTIMIZER)
+            total += (double)clip->host[key];
     return gw_clip_to(clip->limit, sqrt(total) / (double)rank->samples);
 }

@@ -26,6 +26,10 @@
  * weights as they then are, and the worker begins again from the answer (Dean
  * et al. 2012; Zhang et al. 2015, algorithm 3).
  *
+ * A key whose rule is the mean has no optimizer: the trainer gives a value in
+ * each step, which is the worker's weights from there on. The push of a round
+ * is the last value, and servers take the mean.
+ *
  * easgd: each worker goes on from weights of its own, and pushes them as they
  * are. The answer is the same weights, drawn towards the centre (Zhang et al.
  * 2015, arXiv 1412.6651). It comes into the memory in which the worker steps:
@@ -193,6 +197,19 @@ enum gw_status gw_local_meet(struct gw_rank *rank)
 
 /* ---- steps, and pushes ---- */
 
+static int is_value(const struct gw_rank *rank, size_t key)
+{
+    return rank->key[key].rule == GW_KEY_RULE_MEAN;
+}
+
+/* to[i] = scale * from[i] */
+static void scale_by(double scale, size_t elems, const float *from, float *to)
+{
+    const struct gw_update times = {.scale = (float)scale, .t = 1};
+    gw_update_apply(gw_optimizer_find("none"), &times, elems, from, to, to,
+                    NULL);
+}
+
 /* One step of the worker's own optimizer, on one key. */
 static void step_key(struct gw_rank *rank, size_t key, double clip)
 {
@@ -249,15 +266,16 @@ static void leave(struct gw_rank *rank, size_t key)
     size_t elems = gw_key_elems(&rank->key[key]);
     float *delta = in_arena(rank, rank->gradients, key);
     float *anchor = local->own ? rank->weights : local->from;
+    double samples = (double)part_of(rank, key)->samples;
     if (!anchor) {
         memcpy(delta, rank->weight[key], elems * sizeof *delta);
-        return;
+    } else if (is_value(rank, key)) {
+        scale_by(samples, elems, rank->weight[key], delta);
+    } else {
+        gw_difference(elems, in_arena(rank, anchor, key), rank->weight[key],
+                      delta);
+        scale_by(samples, elems, delta, delta);
     }
-    struct gw_update times = {.scale = (float)part_of(rank, key)->samples,
-                              .t = 1};
-    gw_difference(elems, in_arena(rank, anchor, key), rank->weight[key], delta);
-    gw_update_apply(gw_optimizer_find("none"), &times, elems, delta, delta,
-                    delta, NULL);
 }
 
 /* Pushes the keys [first, first + n), which have gone alike, at the end of
@@ -345,7 +363,11 @@ static void go(struct gw_rank *rank, size_t key, double clip)
         gone->counts |= rank->done[key].counts;
         return;
     }
-    step_key(rank, key, clip);
+    if (is_value(rank, key))
+        scale_by(1 / (double)rank->samples, gw_key_elems(&rank->key[key]),
+                 rank->gradient[key], rank->weight[key]);
+    else
+        step_key(rank, key, clip);
     gone->stepped = 1;
 }
 

@@ -137,6 +137,9 @@ struct gw_rank_declaration {
     const char *words; /* describes the device, for people; may be NULL */
     const char *tuned; /* algorithms of its products; "" or NULL: the usual */
     const char *note;  /* how data was read, for people; may be NULL */
+    /* a name of gw_optimizers that the job is to have, equal on all ranks;
+       NULL: the job's. Jobs of other trainers alone (gw_rank_own_data). */
+    const char *optimizer;
     uint8_t data_digest[GW_DIGEST_BYTES]; /* equal on all ranks */
 };
 

@@ -257,11 +257,16 @@ static enum gw_status tell(struct gw_rank *rank,
         .device = text_of(declaration->words),
         .tuned = text_of(declaration->tuned),
         .note = text_of(declaration->note),
+        .optimizer = text_of(declaration->optimizer),
         .workers = rank->ranks,
         .connections = (unsigned)gw_config_connections(&rank->config),
     };
     memcpy(told.data_digest, declaration->data_digest, sizeof told.data_digest);
-    return gw_client_declare(rank->client, &told);
+    enum gw_status status = gw_client_declare(rank->client, &told);
+    if (status == GW_OK)
+        gw_config_set_optimizer(&rank->config,
+                                gw_client_optimizer(rank->client));
+    return status;
 }
 
 enum gw_status gw_rank_declare(struct gw_rank *rank,
