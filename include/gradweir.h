@@ -254,7 +254,9 @@ GRADWEIR_API int gradweir_weigh(gradweir_job *job, uint32_t weight);
 /*
  * The gradient of a key, of its type and shape, contiguous; NULL: it is in
  * gradweir_gradients. Each key once in a step to train, or gradweir_skip, in
- * any order. Does not wait for the network.
+ * any order. Does not wait for the network; but under policies that apply each
+ * push by itself ("async", "ssp", ..) the first push of a step waits until all
+ * keys have their weights, as most programs have done by then.
  */
 GRADWEIR_API int
 gradweir_push(gradweir_job *job, size_t key, const void *gradient);

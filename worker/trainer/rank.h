@@ -201,7 +201,8 @@ int gw_rank_ahead(const struct gw_rank *rank, struct gw_rank_step *step_p);
  * Waits until keys [first, first + n) have the weights of the step, and copies
  * them to the trainer's own tensors, if it has any. A key that was needed
  * before in this step costs little. A trainer may need a key after another one
- * is ready or skipped.
+ * is ready or skipped; where each push makes a version, the first of these has
+ * waited for all keys.
  */
 enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n);
 

@@ -93,10 +93,11 @@ struct gw_rank {
     uint64_t flop;      /* the step's, */
     uint64_t flop_done; /* and done so far */
     uint64_t began_us,
-        busy_us; /* the step's begin, on the wall and in computing time */
-    int whole;   /* all weights are there: the set is scored */
-    int leaves;  /* the trainer has no further step, */
-    int left;    /* which the coordinator has been told of */
+        busy_us;  /* the step's begin, on the wall and in computing time */
+    int all_keys; /* the step's weights of all keys are there */
+    int whole;    /* all weights are there: the set is scored */
+    int leaves;   /* the trainer has no further step, */
+    int left;     /* which the coordinator has been told of */
     uint64_t uncounted_samples; /* the last step's, which may be late */
 
     uint64_t scored_clock; /* the last evaluation's */

@@ -180,9 +180,27 @@ static enum gw_status check_all_ready(struct gw_rank *rank)
     return GW_OK;
 }
 
+/*
+ * Where each push makes a version, all ranks may be brought to a stand, and a
+ * rank stands between two steps: servers that keep its wants open then wait for
+ * the pushes of a step that it has begun. So no key of a step is pushed before
+ * the weights of all are there. Another policy may hold from this step on.
+ */
+static enum gw_status await_all(struct gw_rank *rank)
+{
+    if (rank->all_keys || (!gw_client_is_per_push(rank->client) &&
+                           !gw_client_has_next_policy(rank->client)))
+        return GW_OK;
+    enum gw_status status = await_weights(rank, 0, rank->keys);
+    rank->all_keys = status == GW_OK;
+    return status;
+}
+
 enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n)
 {
     enum gw_status status = check_final(rank, first, n, "ready");
+    if (status == GW_OK)
+        status = await_all(rank);
     if (status != GW_OK)
         return status;
     for (size_t key = first; key < first + n; key++)
@@ -211,6 +229,8 @@ enum gw_status
 gw_rank_skip(struct gw_rank *rank, size_t first, size_t n, int counts)
 {
     enum gw_status status = check_final(rank, first, n, "skipped");
+    if (status == GW_OK)
+        status = await_all(rank);
     if (status == GW_OK)
         status = await_weights(rank, first, n);
     return status == GW_OK ? skip_keys(rank, first, n, counts) : status;
@@ -273,6 +293,7 @@ enum gw_status gw_rank_begin_step(struct gw_rank *rank)
     rank->samples = (uint32_t)part.n;
     rank->flop = rank->sample_flop * part.n;
     rank->flop_done = 0;
+    rank->all_keys = 0;
     return gw_rank_begin_weights(rank);
 }
 
