@@ -2,7 +2,8 @@
  * libgradweir: trains a program's own model through gradweir's servers.
  *
  *   open > join > declare > [rank 0 puts the first weights] > start >
- *       { begin > { wait, take .. push, skip } > end } .. > finish > close
+ *       { begin > { wait, take .. push, skip [pull] } > end } ..
+ *   > finish > close
  *
  * The program computes gradients; servers sum the gradients of all ranks,
  * update the weights and send them back. The policy of the job (synchronous,
@@ -269,6 +270,20 @@ gradweir_push(gradweir_job *job, size_t key, const void *gradient);
  */
 GRADWEIR_API int gradweir_skip(
     gradweir_job *job, size_t first, size_t n, int counts, int timeout_ms);
+
+/*
+ * Waits until keys [first, first + n), which were pushed or skipped in this
+ * step, have the weights that this step makes of them; gradweir_take and
+ * gradweir_weights give these then. With a time-out of 0 it only asks. Under
+ * "sync" other keys of the step may still be to come, so that keys are lanes of
+ * a reduction: all ranks push and pull them in one order. Under other policies
+ * that push every step, or with a train.commit of whole steps, all keys are
+ * pushed first. GRADWEIR_EUSAGE: that is not so, or the policy has steps of the
+ * ranks' own. GRADWEIR_EEND: the weights do not come within the step, and
+ * gradweir_end is next.
+ */
+GRADWEIR_API int
+gradweir_pull(gradweir_job *job, size_t first, size_t n, int timeout_ms);
 
 /* The outcome of a step, for reports and scores. */
 struct gradweir_result {

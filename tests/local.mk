@@ -92,6 +92,7 @@ check_PROGRAMS += \
 	%D%/sim/test_origin \
 	%D%/sim/test_policies \
 	%D%/sim/test_pass \
+	%D%/sim/test_pull \
 	%D%/sim/test_rank \
 	%D%/sim/test_skip \
 	%D%/sim/test_policy_seeds \
@@ -434,6 +435,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_origin_SOURCES = %D%/sim/test_origin.c $(GW_CLUSTER)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_pass_SOURCES = %D%/sim/test_pass.c $(GW_CLUSTER)
+%C%_sim_test_pull_SOURCES = %D%/sim/test_pull.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_rank_SOURCES = %D%/sim/test_rank.c $(GW_CLUSTER)
 %C%_sim_test_skip_SOURCES = %D%/sim/test_skip.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policy_seeds_SOURCES = \

@@ -259,6 +259,47 @@ static void do_waits(void)
     gradweir_close(job);
 }
 
+/* Servers take means, and keys are lanes: rank 1 is late with each first one,
+   so that rank 0's question has no answer yet, and its second push goes by. */
+static void do_pull(void)
+{
+    struct gradweir_step next = {.struct_size = sizeof next};
+    char narrowed[ELEMS * sizeof(float)];
+    float w[ELEMS];
+    int asked = 0, wrong = 0, waited = 0;
+    start();
+    unsigned rank = gradweir_rank(job);
+    for (int i = 0; i < 20; i++) {
+        CHECK(gradweir_begin(job, &next, -1));
+        CHECK(gradweir_wait(job, 0, KEYS, -1));
+        if (rank == 1)
+            usleep(20000);
+        for (size_t key = 0; key < KEYS; key++) {
+            double begin = now_s();
+            for (size_t e = 0; e < ELEMS; e++)
+                w[e] = (float)((size_t)i + key + e + 2 * rank);
+            narrow(keys[key].type, w, narrowed);
+            CHECK(gradweir_push(job, key, narrowed));
+            if (key < 2)
+                asked += gradweir_pull(job, 0, key + 1, 0) == GRADWEIR_ETIMEOUT;
+            waited += now_s() - begin > 0.01;
+        }
+        CHECK(gradweir_pull(job, 0, KEYS, -1));
+        for (size_t key = 0; key < KEYS; key++) {
+            CHECK(gradweir_take(job, key, narrowed));
+            widen(keys[key].type, narrowed, w);
+            for (size_t e = 0; e < ELEMS; e++)
+                wrong += w[e] != (float)((size_t)i + key + e + 1);
+        }
+        CHECK(gradweir_end(job, NULL, -1));
+    }
+    CHECK(gradweir_finish(job, -1));
+    printf("rank %u: %s asked, %d wrong, %s waited\n", rank,
+           asked > 10 ? "often" : "seldom", wrong,
+           waited > 5 ? "often" : "seldom");
+    gradweir_close(job);
+}
+
 /* Rank 1 leaves while it waits. */
 static void do_leave(void)
 {
@@ -370,7 +411,10 @@ static void do_misuse(void)
            value);
     printf("%d\n", gradweir_setting(job, "cluster.nothing", value, 64));
     CHECK(gradweir_wait(job, 0, KEYS, -1));
+    say("pull", gradweir_pull(job, 0, 1, -1));
     CHECK(gradweir_push(job, 0, gradweir_weights(job, 0)));
+    say("pull", gradweir_pull(job, 0, KEYS, 0));
+    CHECK(gradweir_pull(job, 0, 1, -1));
     say("weigh", gradweir_weigh(job, 5));
     say("push", gradweir_push(job, 0, NULL));
     gradweir_close(job);
@@ -417,10 +461,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"train", do_train}, {"waits", do_waits},
-                 {"leave", do_leave}, {"fail", do_fail},
-                 {"fork", do_fork},   {"misuse", do_misuse},
-                 {"many", do_many}};
+    } modes[] = {{"train", do_train},   {"waits", do_waits}, {"pull", do_pull},
+                 {"leave", do_leave},   {"fail", do_fail},   {"fork", do_fork},
+                 {"misuse", do_misuse}, {"many", do_many}};
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(argv[1], modes[i].name) == 0) {
             modes[i].run();

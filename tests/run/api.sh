@@ -27,6 +27,10 @@ ok 'the same bits with another number of servers'
 {
 run 0 run $two -- "$api" waits && grep -q '^\[1\] rank 1: many time-outs, many signals$' "$scratch/out"
 ok 'waits come back for a time-out or a signal, and are gone on with'
+run 0 run $two --set optimizer.kind=none -- "$api" pull &&
+  grep -q '^\[0\] rank 0: often asked, 0 wrong, seldom waited$' "$scratch/out" &&
+  grep -q '^\[1\] rank 1: .* 0 wrong' "$scratch/out"
+ok 'a step gives means of keys before its end, and a question is no wait'
 run 1 run $two -- "$api" leave
 grep -q '^\[1\] left after a moment$' "$scratch/out" &&
   grep -q 'the program has left the job' "$scratch/err"
@@ -57,6 +61,8 @@ cat >"$scratch/expected" <<'SAID'
 -2 gradweir_wait: there are 3 keys, not 2 + 2
 4 sync
 -5
+-12 gradweir_pull: key whole was neither pushed nor skipped in this step
+-12 gradweir_pull: key brain was neither pushed nor skipped in this step
 -12 gradweir_weigh: a key of this step was pushed
 -12 step 0: key whole is ready twice in one step, by a mistake of the trainer
 SAID

@@ -237,6 +237,23 @@ enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n);
 enum gw_status
 gw_rank_skip(struct gw_rank *rank, size_t first, size_t n, int counts);
 
+/*
+ * Waits for the weights that this step makes of keys [first, first + n), which
+ * are ready or skipped in it, and copies them to the trainer's own tensors.
+ * GW_EEND, GW_EAGAIN: they do not come within the step, which ends now; with
+ * GW_OK if gw_rank_is_final, else with that status. A mistake fails the job;
+ * may_pull says it before, GW_EUSAGE with a line, and changes nothing.
+ */
+enum gw_status gw_rank_pull(struct gw_rank *rank, size_t first, size_t n);
+enum gw_status gw_rank_may_pull(const struct gw_rank *rank,
+                                size_t first,
+                                size_t n,
+                                struct gw_error *error);
+/* Non-zero if gw_rank_pull would return without a wait. Thread: any. */
+int gw_rank_pull_is_prompt(const struct gw_rank *rank, size_t first, size_t n);
+/* Non-zero if all keys of the step are ready or skipped. */
+int gw_rank_is_final(const struct gw_rank *rank);
+
 /* Pushes the gradients that have come from the device by now; with `wait`, all
    of them. Does nothing if gradients are made in host memory. */
 enum gw_status gw_rank_hand_over(struct gw_rank *rank, int wait);

@@ -5,6 +5,7 @@
  *   rank_declare.c  tensors, arenas, the device, from declare to start
  *   rank_phase.c     from one step to the next
  *   rank_step.c     one step: weights needed, gradients ready
+ *   rank_pull.c     weights of a step before its end
  *   rank_score.c    when the test set is scored, and how
  *   report.c        steps that the coordinator is told of
  *   local.c         policies under which a rank takes steps of its own
@@ -136,6 +137,9 @@ enum gw_status gw_rank_end_step(struct gw_rank *rank,
 enum gw_status gw_rank_begin_weights(struct gw_rank *rank);
 /* The trainer's tensors get all weights as they are now. */
 void gw_rank_fill_tensors(struct gw_rank *rank);
+/* The trainer's tensors of these keys, if it has any, get the weights as they
+   are now. */
+void gw_rank_refill_tensors(struct gw_rank *rank, size_t first, size_t n);
 /* Counts the samples of the last step, at `clock`, if its pushes count; forgets
    them in any case. */
 void gw_rank_count_samples(struct gw_rank *rank, uint64_t clock);

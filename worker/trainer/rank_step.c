@@ -65,12 +65,17 @@ static void take_to_tensor(const struct gw_rank *rank, size_t key)
     rank->done[key].taken = 1;
 }
 
-void gw_rank_fill_tensors(struct gw_rank *rank)
+void gw_rank_refill_tensors(struct gw_rank *rank, size_t first, size_t n)
 {
-    for (size_t key = 0; key < rank->keys; key++) {
+    for (size_t key = first; key < first + n; key++) {
         rank->done[key].taken = 0;
         take_to_tensor(rank, key);
     }
+}
+
+void gw_rank_fill_tensors(struct gw_rank *rank)
+{
+    gw_rank_refill_tensors(rank, 0, rank->keys);
 }
 
 enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n)
