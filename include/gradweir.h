@@ -187,6 +187,10 @@ struct gradweir_declaration {
     uint64_t step_weight;
     int scores;         /* the program scores a test set when it is asked to */
     const char *device; /* the computing device, for people; may be NULL */
+    /* the program has an optimizer of its own: under policies with steps of the
+       ranks' own ("local", "diloco", "downpour", "easgd") its push of a key is
+       the key's weights after its step, no gradient; see gradweir_step.own */
+    int own_steps;
 };
 
 /*
@@ -221,6 +225,8 @@ struct gradweir_step {
     uint64_t number;   /* the step's, from 0 */
     uint32_t weight;   /* this rank's, unless gradweir_weigh says it */
     double loss_scale; /* 1; gradients are multiplied by it */
+    int own; /* pushes are weights after a step of the program's own optimizer
+                (own_steps), no gradients; the policy may change in a job */
 };
 
 /* Begins the next step. GRADWEIR_EEND: the job has no further step, and
@@ -257,7 +263,9 @@ GRADWEIR_API int gradweir_weigh(gradweir_job *job, uint32_t weight);
  * gradweir_gradients. Each key once in a step to train, or gradweir_skip, in
  * any order. Does not wait for the network; but under policies that apply each
  * push by itself ("async", "ssp", ..) the first push of a step waits until all
- * keys have their weights, as most programs have done by then.
+ * keys have their weights, as most programs have done by then. In a step of the
+ * program's own (step.own): the key's weights after it, not multiplied by the
+ * step's weight.
  */
 GRADWEIR_API int
 gradweir_push(gradweir_job *job, size_t key, const void *gradient);
@@ -266,7 +274,8 @@ gradweir_push(gradweir_job *job, size_t key, const void *gradient);
  * Keys [first, first + n) have no gradient in this step; waits for their
  * weights. Where no rank has one,
  * the key's weights and optimizer state stay as they are. `counts`: where
- * others have one, this rank's weight counts as that of a zero gradient.
+ * others have one, this rank's weight counts as that of a zero gradient. In a
+ * step of the program's own: their weights did not change.
  */
 GRADWEIR_API int gradweir_skip(
     gradweir_job *job, size_t first, size_t n, int counts, int timeout_ms);

@@ -33,6 +33,7 @@ static const struct gradweir_declaration declaration = {
     .struct_size = sizeof declaration, .keys = keys, .n_keys = KEYS};
 
 static gradweir_job *job;
+static int has_optimizer; /* the program, of its own */
 
 static void die(const char *what, int status)
 {
@@ -121,21 +122,27 @@ static void start(void)
 {
     open_job();
     CHECK(gradweir_join(job, -1));
-    CHECK(gradweir_declare(job, &declaration, -1));
+    struct gradweir_declaration mine = declaration;
+    mine.own_steps = has_optimizer;
+    CHECK(gradweir_declare(job, &mine, -1));
     put_first();
     CHECK(gradweir_start(job, -1));
 }
 
 /* The gradient w - target, rounded to the key's type, from an array of the
-   program's or, every other step, from the library's. */
-static double push(size_t key, uint64_t step, float *w)
+   program's or, every other step, from the library's. In a step of the
+   program's own: the weights after it. */
+static double push(size_t key, const struct gradweir_step *now, float *w)
 {
+    uint64_t step = now->number;
     float g[ELEMS];
     char narrowed[ELEMS * sizeof(float)];
     double loss = 0;
     for (size_t i = 0; i < ELEMS; i++) {
         g[i] = (float)(floor(64 * (double)(w[i] - target(i)) + 0.5) / 64);
         loss += pow((double)(w[i] - target(i)), 2) / 2;
+        if (now->own)
+            g[i] = w[i] - 0.25f * g[i];
     }
     if (keys[key].type == GRADWEIR_F32 && step % 2) {
         memcpy(gradweir_gradients(job, key), g, sizeof g);
@@ -165,7 +172,7 @@ static int step(struct gradweir_step *next)
         if (key == 2 && next->number % 3 == 2)
             status = gradweir_skip(job, key, 1, 0, -1);
         else
-            result.loss += push(key, next->number, w);
+            result.loss += push(key, next, w);
     }
     if (status == GRADWEIR_OK || status == GRADWEIR_EEND)
         status = gradweir_end(job, &result, -1);
@@ -206,6 +213,12 @@ static void do_train(void)
     start();
     train(gradweir_rank(job) == 1 ? 60 : 150);
     finish();
+}
+
+static void do_own(void)
+{
+    has_optimizer = 1;
+    do_train();
 }
 
 static volatile sig_atomic_t alarms;
@@ -461,9 +474,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"train", do_train},   {"waits", do_waits}, {"pull", do_pull},
-                 {"leave", do_leave},   {"fail", do_fail},   {"fork", do_fork},
-                 {"misuse", do_misuse}, {"many", do_many}};
+    } modes[] = {{"train", do_train}, {"waits", do_waits},   {"pull", do_pull},
+                 {"own", do_own},     {"leave", do_leave},   {"fail", do_fail},
+                 {"fork", do_fork},   {"misuse", do_misuse}, {"many", do_many}};
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(argv[1], modes[i].name) == 0) {
             modes[i].run();

@@ -8,12 +8,16 @@ two='--workers 2 --servers 2'
 # trains SETTINGS..: both ranks end near the target, with the same weights
 trains() {
   # shellcheck disable=SC2086
-  run 0 run $two --set optimizer.kind=sgd --set optimizer.lr=0.3 "$@" -- "$api" train &&
+  run 0 run $two --set optimizer.kind=sgd --set optimizer.lr=0.3 "$@" -- "$api" "${mode-train}" &&
     [ "$(grep -c '^\[[01]\] off by 0.0' "$scratch/out")" -eq 2 ]
 }
 for policy in sync backup:1 ssp:2 async local:4 diloco:4; do
   trains --set cluster.policy=$policy
   ok "$policy: three types, skipped keys, a rank with fewer steps"
+done
+for policy in sync local:4 diloco:4 easgd:4 downpour:4; do
+  mode=own trains --set cluster.policy=$policy
+  ok "$policy: the same with an optimizer of the program's own"
 done
 trains --set train.commit=whole --set train.clip=100
 ok 'whole commit: the same'

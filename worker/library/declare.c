@@ -48,6 +48,7 @@ static int copy_keys(struct gradweir_job *job,
                                              : program_invocation_short_name);
     job->keys = declaration->n_keys;
     job->scores = declaration->scores;
+    job->own_steps = declaration->own_steps;
     job->step_weight = declaration->step_weight ? declaration->step_weight
                                                 : gradweir_ranks(job);
     if (!job->key || !job->type || !job->device)
@@ -84,8 +85,10 @@ static void drop_keys(struct gradweir_job *job)
 static int declare(struct gradweir_job *job, size_t first, size_t n)
 {
     (void)first, (void)n;
-    const struct gw_rank_declaration declaration = {
-        .key = job->key, .keys = job->keys, .words = job->device};
+    const struct gw_rank_declaration declaration = {.key = job->key,
+                                                    .keys = job->keys,
+                                                    .own_steps = job->own_steps,
+                                                    .words = job->device};
     enum gw_status status =
         gw_rank_own_data(job->rank, job->step_weight, job->scores);
     if (status == GW_OK)

@@ -41,6 +41,7 @@ static void tell_step(struct gradweir_job *job, struct gradweir_step *step)
     step->number = job->step.number;
     step->weight = job->weight;
     step->loss_scale = 1;
+    step->own = job->step.own;
 }
 
 int gradweir_begin(gradweir_job *job,

@@ -133,6 +133,9 @@ struct gw_rank_declaration {
                               struct gw_device **device_p,
                               struct gw_error *error);
     void *owner;
+    /* under local policies the trainer has an optimizer of its own: it is ready
+       with a key's weights after its step, where a gradient would be */
+    int own_steps;
     uint64_t flop;     /* forward and backward of one sample; 0: unknown */
     const char *words; /* describes the device, for people; may be NULL */
     const char *tuned; /* algorithms of its products; "" or NULL: the usual */
@@ -143,8 +146,8 @@ struct gw_rank_declaration {
 /*
  * Declares the tensors, waits until all members agree and the servers are
  * ready, and allocates the arenas. Errors of gw_client_declare; GW_ENOMEM, and
- * GW_EUSAGE for tensors beside a device: the caller reports all by
- * gw_rank_fail.
+ * GW_EUSAGE for tensors beside a device, and own steps beside settings of an
+ * inner optimizer: the caller reports all by gw_rank_fail.
  */
 enum gw_status gw_rank_declare(struct gw_rank *rank,
                                const struct gw_rank_declaration *declaration);
@@ -179,6 +182,7 @@ struct gw_rank_step {
        set; n may be 0, and then nothing is to be computed. */
     struct gw_plan_run run;
     uint64_t offset; /* the place of run.first in the samples of all ranks */
+    int own;         /* a step of the trainer's own optimizer (own_steps) */
 };
 
 /*

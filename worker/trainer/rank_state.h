@@ -69,6 +69,7 @@ struct gw_rank {
     const struct gw_rank_tensor
         *tensor; /* [keys], NULL: all are in the arenas */
     size_t keys;
+    int own_steps; /* under local policies the trainer has the optimizer */
     struct gw_rank_done {
         uint8_t taken;   /* the tensor has this step's weights */
         uint8_t ready;   /* its gradient was ready in this step, or skipped */

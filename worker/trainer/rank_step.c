@@ -291,6 +291,7 @@ enum gw_status gw_rank_begin_step(struct gw_rank *rank)
     const struct gw_plan_step step = gw_plan_step(&rank->plan, rank->clock);
     struct gw_plan_run part = part_of(rank, step.run);
     rank->step = step_at(rank->clock, &step, part);
+    rank->step.own = rank->own_steps && rank->local;
     rank->busy_us = busy_us(rank);
     rank->began_us = gw_loop_now(rank->options.client.loop);
     gw_client_set_step(rank->client, rank->clock);
