@@ -2,7 +2,8 @@
  * libgradweir: trains a program's own model through gradweir's servers.
  *
  *   open > join > declare > [rank 0 puts the first weights] > start >
- *       { begin > { wait, take .. push, skip } > end } .. > finish > close
+ *       { begin > { wait, take .. push, skip [pull] } > end } ..
+ *   > finish > close
  *
  * The program computes gradients; servers sum the gradients of all ranks,
  * update the weights and send them back. The policy of the job (synchronous,
@@ -207,6 +208,10 @@ struct gradweir_declaration {
        optimizer that the job is to have, equal on all ranks, if the job file
        does not name one; NULL: the job's */
     const char *optimizer;
+    /* the program has an optimizer of its own: under policies with steps of the
+       ranks' own ("local", "diloco", "downpour", "easgd") its push of a key is
+       the key's weights after its step, no gradient; see gradweir_step.own */
+    int own_steps;
 };
 
 /*
@@ -243,6 +248,8 @@ struct gradweir_step {
     uint64_t number;   /* the step's, from 0 */
     uint32_t weight;   /* this rank's, unless gradweir_weigh says it */
     double loss_scale; /* 1; gradients are multiplied by it */
+    int own; /* pushes are weights after a step of the program's own optimizer
+                (own_steps), no gradients; the policy may change in a job */
 };
 
 /* Begins the next step. GRADWEIR_EEND: the job has no further step, and
@@ -277,7 +284,11 @@ GRADWEIR_API int gradweir_weigh(gradweir_job *job, uint32_t weight);
 /*
  * The gradient of a key, of its type and shape, contiguous; NULL: it is in
  * gradweir_gradients. Each key once in a step to train, or gradweir_skip, in
- * any order. Does not wait for the network.
+ * any order. Does not wait for the network; but under policies that apply each
+ * push by itself ("async", "ssp", ..) the first push of a step waits until all
+ * keys have their weights, as most programs have done by then. In a step of the
+ * program's own (step.own): the key's weights after it, not multiplied by the
+ * step's weight.
  */
 GRADWEIR_API int
 gradweir_push(gradweir_job *job, size_t key, const void *gradient);
@@ -286,10 +297,25 @@ gradweir_push(gradweir_job *job, size_t key, const void *gradient);
  * Keys [first, first + n) have no gradient in this step; waits for their
  * weights. Where no rank has one,
  * the key's weights and optimizer state stay as they are. `counts`: where
- * others have one, this rank's weight counts as that of a zero gradient.
+ * others have one, this rank's weight counts as that of a zero gradient. In a
+ * step of the program's own: their weights did not change.
  */
 GRADWEIR_API int gradweir_skip(
     gradweir_job *job, size_t first, size_t n, int counts, int timeout_ms);
+
+/*
+ * Waits until keys [first, first + n), which were pushed or skipped in this
+ * step, have the weights that this step makes of them; gradweir_take and
+ * gradweir_weights give these then. With a time-out of 0 it only asks. Under
+ * "sync" other keys of the step may still be to come, so that keys are lanes of
+ * a reduction: all ranks push and pull them in one order. Under other policies
+ * that push every step, or with a train.commit of whole steps, all keys are
+ * pushed first. GRADWEIR_EUSAGE: that is not so, or the policy has steps of the
+ * ranks' own. GRADWEIR_EEND: the weights do not come within the step, and
+ * gradweir_end is next.
+ */
+GRADWEIR_API int
+gradweir_pull(gradweir_job *job, size_t first, size_t n, int timeout_ms);
 
 /* The outcome of a step, for reports and scores. */
 struct gradweir_result {

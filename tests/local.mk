@@ -90,8 +90,10 @@ check_PROGRAMS += \
 	%D%/sim/test_late \
 	%D%/sim/test_members \
 	%D%/sim/test_origin \
+	%D%/sim/test_own_steps \
 	%D%/sim/test_policies \
 	%D%/sim/test_pass \
+	%D%/sim/test_pull \
 	%D%/sim/test_rank \
 	%D%/sim/test_rules \
 	%D%/sim/test_skip \
@@ -434,8 +436,10 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_late_SOURCES = %D%/sim/test_late.c $(GW_STRANGER)
 %C%_sim_test_members_SOURCES = %D%/sim/test_members.c $(GW_STRANGER)
 %C%_sim_test_origin_SOURCES = %D%/sim/test_origin.c $(GW_CLUSTER)
+%C%_sim_test_own_steps_SOURCES = %D%/sim/test_own_steps.c $(GW_CLUSTER)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_pass_SOURCES = %D%/sim/test_pass.c $(GW_CLUSTER)
+%C%_sim_test_pull_SOURCES = %D%/sim/test_pull.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_rank_SOURCES = %D%/sim/test_rank.c $(GW_CLUSTER)
 %C%_sim_test_rules_SOURCES = %D%/sim/test_rules.c $(GW_GROUPED)
 %C%_sim_test_skip_SOURCES = %D%/sim/test_skip.c $(GW_CLUSTER) $(GW_SWEEP)

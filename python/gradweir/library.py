@@ -112,6 +112,7 @@ class Step(Struct):
         ("number", c_uint64),
         ("weight", c_uint32),
         ("loss_scale", c_double),
+        ("own", c_int),
     ]
 
 

@@ -33,6 +33,7 @@ static const struct gradweir_declaration declaration = {
     .struct_size = sizeof declaration, .keys = keys, .n_keys = KEYS};
 
 static gradweir_job *job;
+static int has_optimizer; /* the program, of its own */
 
 static void die(const char *what, int status)
 {
@@ -121,21 +122,27 @@ static void start(void)
 {
     open_job();
     CHECK(gradweir_join(job, -1));
-    CHECK(gradweir_declare(job, &declaration, -1));
+    struct gradweir_declaration mine = declaration;
+    mine.own_steps = has_optimizer;
+    CHECK(gradweir_declare(job, &mine, -1));
     put_first();
     CHECK(gradweir_start(job, -1));
 }
 
 /* The gradient w - target, rounded to the key's type, from an array of the
-   program's or, every other step, from the library's. */
-static double push(size_t key, uint64_t step, float *w)
+   program's or, every other step, from the library's. In a step of the
+   program's own: the weights after it. */
+static double push(size_t key, const struct gradweir_step *now, float *w)
 {
+    uint64_t step = now->number;
     float g[ELEMS];
     char narrowed[ELEMS * sizeof(float)];
     double loss = 0;
     for (size_t i = 0; i < ELEMS; i++) {
         g[i] = (float)(floor(64 * (double)(w[i] - target(i)) + 0.5) / 64);
         loss += pow((double)(w[i] - target(i)), 2) / 2;
+        if (now->own)
+            g[i] = w[i] - 0.25f * g[i];
     }
     if (keys[key].type == GRADWEIR_F32 && step % 2) {
         memcpy(gradweir_gradients(job, key), g, sizeof g);
@@ -165,7 +172,7 @@ static int step(struct gradweir_step *next)
         if (key == 2 && next->number % 3 == 2)
             status = gradweir_skip(job, key, 1, 0, -1);
         else
-            result.loss += push(key, next->number, w);
+            result.loss += push(key, next, w);
     }
     if (status == GRADWEIR_OK || status == GRADWEIR_EEND)
         status = gradweir_end(job, &result, -1);
@@ -219,6 +226,12 @@ static void do_ahead(void)
     finish();
 }
 
+static void do_own(void)
+{
+    has_optimizer = 1;
+    do_train();
+}
+
 static volatile sig_atomic_t alarms;
 
 static void on_alarm(int number)
@@ -267,6 +280,47 @@ static void do_waits(void)
             die("finish", status);
     printf("rank %u: %s time-outs, %s signals\n", gradweir_rank(job),
            timeouts > 3 ? "many" : "few", signals > 3 ? "many" : "few");
+    gradweir_close(job);
+}
+
+/* Servers take means, and keys are lanes: rank 1 is late with each first one,
+   so that rank 0's question has no answer yet, and its second push goes by. */
+static void do_pull(void)
+{
+    struct gradweir_step next = {.struct_size = sizeof next};
+    char narrowed[ELEMS * sizeof(float)];
+    float w[ELEMS];
+    int asked = 0, wrong = 0, waited = 0;
+    start();
+    unsigned rank = gradweir_rank(job);
+    for (int i = 0; i < 20; i++) {
+        CHECK(gradweir_begin(job, &next, -1));
+        CHECK(gradweir_wait(job, 0, KEYS, -1));
+        if (rank == 1)
+            usleep(20000);
+        for (size_t key = 0; key < KEYS; key++) {
+            double begin = now_s();
+            for (size_t e = 0; e < ELEMS; e++)
+                w[e] = (float)((size_t)i + key + e + 2 * rank);
+            narrow(keys[key].type, w, narrowed);
+            CHECK(gradweir_push(job, key, narrowed));
+            if (key < 2)
+                asked += gradweir_pull(job, 0, key + 1, 0) == GRADWEIR_ETIMEOUT;
+            waited += now_s() - begin > 0.01;
+        }
+        CHECK(gradweir_pull(job, 0, KEYS, -1));
+        for (size_t key = 0; key < KEYS; key++) {
+            CHECK(gradweir_take(job, key, narrowed));
+            widen(keys[key].type, narrowed, w);
+            for (size_t e = 0; e < ELEMS; e++)
+                wrong += w[e] != (float)((size_t)i + key + e + 1);
+        }
+        CHECK(gradweir_end(job, NULL, -1));
+    }
+    CHECK(gradweir_finish(job, -1));
+    printf("rank %u: %s asked, %d wrong, %s waited\n", rank,
+           asked > 10 ? "often" : "seldom", wrong,
+           waited > 5 ? "often" : "seldom");
     gradweir_close(job);
 }
 
@@ -387,7 +441,10 @@ static void do_misuse(void)
            value);
     printf("%d\n", gradweir_setting(job, "cluster.nothing", value, 64));
     CHECK(gradweir_wait(job, 0, KEYS, -1));
+    say("pull", gradweir_pull(job, 0, 1, -1));
     CHECK(gradweir_push(job, 0, gradweir_weights(job, 0)));
+    say("pull", gradweir_pull(job, 0, KEYS, 0));
+    CHECK(gradweir_pull(job, 0, 1, -1));
     say("weigh", gradweir_weigh(job, 5));
     say("push", gradweir_push(job, 0, NULL));
     gradweir_close(job);
@@ -435,7 +492,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } modes[] = {{"train", do_train},   {"ahead", do_ahead},
-                 {"waits", do_waits},   {"leave", do_leave},
+                 {"waits", do_waits},   {"pull", do_pull},
+                 {"own", do_own},       {"leave", do_leave},
                  {"fail", do_fail},     {"fork", do_fork},
                  {"misuse", do_misuse}, {"many", do_many}};
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++) {

@@ -6,22 +6,23 @@ api=${GW_BUILDDIR:-.}/tests/run/api
 two='--workers 2 --servers 2'
 
 # trains SETTINGS..: both ranks end near the target, with the same weights
-mode=train
 trains() {
   # shellcheck disable=SC2086
-  run 0 run $two --set optimizer.kind=sgd --set optimizer.lr=0.3 "$@" -- "$api" $mode &&
+  run 0 run $two --set optimizer.kind=sgd --set optimizer.lr=0.3 "$@" -- "$api" "${mode-train}" &&
     [ "$(grep -c '^\[[01]\] off by 0.0' "$scratch/out")" -eq 2 ]
 }
 for policy in sync backup:1 ssp:2 async local:4 diloco:4; do
   trains --set cluster.policy=$policy
   ok "$policy: three types, skipped keys, a rank with fewer steps"
 done
-mode=ahead
 for policy in sync backup:1 ssp:2 local:4; do
-  trains --set cluster.policy=$policy
+  mode=ahead trains --set cluster.policy=$policy
   ok "$policy: the same, and a step that has begun is given up at the end"
 done
-mode=train
+for policy in sync local:4 diloco:4 easgd:4 downpour:4; do
+  mode=own trains --set cluster.policy=$policy
+  ok "$policy: the same with an optimizer of the program's own"
+done
 trains --set train.commit=whole --set train.clip=100
 ok 'whole commit: the same'
 trains --set train.weights=bf16 && trains --set cluster.transport=tcp
@@ -34,6 +35,10 @@ ok 'the same bits with another number of servers'
 {
 run 0 run $two -- "$api" waits && grep -q '^\[1\] rank 1: many time-outs, many signals$' "$scratch/out"
 ok 'waits come back for a time-out or a signal, and are gone on with'
+run 0 run $two --set optimizer.kind=none -- "$api" pull &&
+  grep -q '^\[0\] rank 0: often asked, 0 wrong, seldom waited$' "$scratch/out" &&
+  grep -q '^\[1\] rank 1: .* 0 wrong' "$scratch/out"
+ok 'a step gives means of keys before its end, and a question is no wait'
 run 1 run $two -- "$api" leave
 grep -q '^\[1\] left after a moment$' "$scratch/out" &&
   grep -q 'the program has left the job' "$scratch/err"
@@ -66,6 +71,8 @@ cat >"$scratch/expected" <<'SAID'
 -2 gradweir_wait: there are 3 keys, not 2 + 2
 4 sync
 -5
+-12 gradweir_pull: key whole was neither pushed nor skipped in this step
+-12 gradweir_pull: key brain was neither pushed nor skipped in this step
 -12 gradweir_weigh: a key of this step was pushed
 -12 step 0: key whole is ready twice in one step, by a mistake of the trainer
 SAID

@@ -268,6 +268,21 @@ enum gw_status gw_client_wait(struct gw_client *client,
  */
 enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p);
 
+/*
+ * Keys of clock version - 1 have been pushed, or skipped: waits for the weights
+ * that are made of these pushes, also where the job ends with them. GW_EEND: it
+ * ends before. GW_EAGAIN: ranks stand still, or clocks get new numbers, before
+ * these weights come. has_made: it would return at once; thread: any.
+ */
+enum gw_status gw_client_wait_made(struct gw_client *client,
+                                   size_t first,
+                                   size_t n,
+                                   uint64_t version);
+int gw_client_has_made(const struct gw_client *client,
+                       size_t first,
+                       size_t n,
+                       uint64_t version);
+
 /* Non-zero if gw_client_wait would return GW_OK at once. Thread: any. */
 int gw_client_has(const struct gw_client *client,
                   size_t first,

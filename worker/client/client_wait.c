@@ -82,22 +82,29 @@ static int is_called(const struct gw_client *client, uint64_t version)
             gw_client_end_clock(client) <= version);
 }
 
+/* Weights of that version that are not here do not come, or not before ranks
+   have stood still. An end that rank 0 asked for may be before the version: it
+   never comes then. */
+static int comes_not(const struct gw_client *client, uint64_t version)
+{
+    return gw_client_is_over(client) || is_called(client, version) ||
+           gw_client_end_clock(client) < version;
+}
+
 struct arrival {
     const struct gw_client *client;
     uint64_t version;
     uint32_t next, end; /* all chunks before `next` are there */
 };
 
-/* Goes on from the first chunk that was missing at the last look. An end that
-   rank 0 asked for may be before the version: it never comes then. */
+/* Goes on from the first chunk that was missing at the last look. */
 static int has_arrived(void *owner)
 {
     struct arrival *arrival = owner;
     const struct gw_client *client = arrival->client;
     arrival->next = gw_client_next_missing(client, arrival->next, arrival->end,
                                            arrival->version);
-    return gw_client_is_over(client) || is_called(client, arrival->version) ||
-           gw_client_end_clock(client) < arrival->version ||
+    return comes_not(client, arrival->version) ||
            (arrival->next == arrival->end && gw_client_has_decisions(client));
 }
 
@@ -165,6 +172,27 @@ enum gw_status gw_client_wait(struct gw_client *client,
 {
     enum gw_status status = wait_last(client, first, n, version);
     return status == GW_OK ? judge(client, version) : status;
+}
+
+/* ---- for the outcome of a push ---- */
+
+int gw_client_has_made(const struct gw_client *client,
+                       size_t first,
+                       size_t n,
+                       uint64_t version)
+{
+    return comes_not(client, version) || has_weights(client, first, n, version);
+}
+
+enum gw_status gw_client_wait_made(struct gw_client *client,
+                                   size_t first,
+                                   size_t n,
+                                   uint64_t version)
+{
+    enum gw_status status = wait_last(client, first, n, version);
+    if (status != GW_OK || has_weights(client, first, n, version))
+        return status;
+    return judge(client, version);
 }
 
 /* ---- for the end ---- */

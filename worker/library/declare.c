@@ -107,6 +107,7 @@ static int copy_keys(struct gradweir_job *job,
                          : NULL;
     job->keys = declaration->n_keys;
     job->scores = declaration->scores;
+    job->own_steps = declaration->own_steps;
     job->step_weight = declaration->step_weight ? declaration->step_weight
                                                 : gradweir_ranks(job);
     if (!job->key || !job->type || !job->device)
@@ -145,6 +146,7 @@ static int declare(struct gradweir_job *job, size_t first, size_t n)
     (void)first, (void)n;
     const struct gw_rank_declaration declaration = {.key = job->key,
                                                     .keys = job->keys,
+                                                    .own_steps = job->own_steps,
                                                     .words = job->device,
                                                     .optimizer =
                                                         job->optimizer};

@@ -51,7 +51,7 @@ struct gradweir_job {
     uint8_t *type;      /* [keys] enum gw_rank_dtype, the program's */
     size_t keys;
     uint64_t step_weight;
-    int scores;
+    int scores, own_steps;
     const char *optimizer; /* that the program asks for; NULL: the job's */
     char *device;
 

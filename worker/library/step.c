@@ -1,7 +1,7 @@
 /*
  * The steps of a program:
  *
- *   begin > wait, take > push, skip > end
+ *   begin > wait, take > push, skip > [pull, take] > end
  *
  * A call that finds everything there does not go to the driver's thread: under
  * sync that is each of them, but a wait for weights that are still on their
@@ -41,6 +41,7 @@ static void tell_step(struct gradweir_job *job, struct gradweir_step *step)
     step->number = job->step.number;
     step->weight = job->weight;
     step->loss_scale = 1;
+    step->own = job->step.own;
 }
 
 int gradweir_begin(gradweir_job *job,
@@ -199,6 +200,45 @@ int gradweir_skip(
     if (gw_driver_is_free(job->driver) && gw_rank_has(job->rank, first, n))
         return call.run(job, first, n);
     return gw_driver_run(job->driver, &call, timeout_ms);
+}
+
+/* ---- weights that this step makes ---- */
+
+static int check_pull(struct gradweir_job *job, size_t first, size_t n)
+{
+    struct gw_error why;
+    int status = gw_rank_may_pull(job->rank, first, n, &why);
+    return status ? gw_job_fails(job, status, "gradweir_pull: %s", why.text)
+                  : GRADWEIR_OK;
+}
+
+static int pull(struct gradweir_job *job, size_t first, size_t n)
+{
+    int status = check_pull(job, first, n);
+    if (status != GRADWEIR_OK)
+        return status;
+    status = gw_rank_pull(job->rank, first, n);
+    if ((status == GW_EEND || status == GW_EAGAIN) &&
+        gw_rank_is_final(job->rank))
+        return GRADWEIR_EEND; /* the step itself is whole */
+    return keep(job, (enum gw_status)status);
+}
+
+/* A pull that only asks goes to no other thread: the calls after it would wait
+   for that. */
+int gradweir_pull(gradweir_job *job, size_t first, size_t n, int timeout_ms)
+{
+    const struct gw_driver_call call = {pull, first, n};
+    int status = check_keys(job, "gradweir_pull", first, n);
+    if (status != GRADWEIR_OK || !gw_driver_is_free(job->driver))
+        return status ? status : gw_driver_run(job->driver, &call, timeout_ms);
+    status = check_pull(job, first, n);
+    if (status != GRADWEIR_OK)
+        return status;
+    if (gw_rank_pull_is_prompt(job->rank, first, n))
+        return pull(job, first, n);
+    return timeout_ms ? gw_driver_run(job->driver, &call, timeout_ms)
+                      : GRADWEIR_ETIMEOUT;
 }
 
 /* ---- end ---- */

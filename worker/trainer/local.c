@@ -1,6 +1,6 @@
 /*
  * Steps of a worker's own: between two exchanges it takes several, with an
- * optimizer of its own.
+ * optimizer of its own, or of its trainer's.
  *
  *   take | step | step | .. | step --> push     a round of H (T) steps
  *
@@ -210,6 +210,13 @@ static void scale_by(double scale, size_t elems, const float *from, float *to)
                     NULL);
 }
 
+/* The trainer has taken its step: its weights stand where a gradient would. */
+static void take_step(struct gw_rank *rank, size_t key)
+{
+    memcpy(rank->weight[key], rank->gradient[key],
+           gw_key_elems(&rank->key[key]) * sizeof *rank->weight[key]);
+}
+
 /* One step of the worker's own optimizer, on one key. */
 static void step_key(struct gw_rank *rank, size_t key, double clip)
 {
@@ -366,6 +373,8 @@ static void go(struct gw_rank *rank, size_t key, double clip)
     if (is_value(rank, key))
         scale_by(1 / (double)rank->samples, gw_key_elems(&rank->key[key]),
                  rank->gradient[key], rank->weight[key]);
+    else if (rank->own_steps)
+        take_step(rank, key);
     else
         step_key(rank, key, clip);
     gone->stepped = 1;
@@ -481,8 +490,9 @@ static int rounds_fit(const struct gw_rank *rank,
 
 static int take_up(struct gw_rank *rank, const struct gw_rounds *rounds)
 {
-    const struct gw_local_arenas arenas =
-        gw_local_arenas_of(&rank->config, rounds);
+    struct gw_local_arenas arenas = gw_local_arenas_of(&rank->config, rounds);
+    if (rank->own_steps) /* which has no states */
+        arenas.optimizer = gw_optimizer_find("none");
     make_in(rank, rank->gradients);
     if (!rank->local)
         rank->local = calloc(1, sizeof *rank->local);

@@ -133,6 +133,9 @@ struct gw_rank_declaration {
                               struct gw_device **device_p,
                               struct gw_error *error);
     void *owner;
+    /* under local policies the trainer has an optimizer of its own: it is ready
+       with a key's weights after its step, where a gradient would be */
+    int own_steps;
     uint64_t flop;     /* forward and backward of one sample; 0: unknown */
     const char *words; /* describes the device, for people; may be NULL */
     const char *tuned; /* algorithms of its products; "" or NULL: the usual */
@@ -146,8 +149,8 @@ struct gw_rank_declaration {
 /*
  * Declares the tensors, waits until all members agree and the servers are
  * ready, and allocates the arenas. Errors of gw_client_declare; GW_ENOMEM, and
- * GW_EUSAGE for tensors beside a device: the caller reports all by
- * gw_rank_fail.
+ * GW_EUSAGE for tensors beside a device, and own steps beside settings of an
+ * inner optimizer: the caller reports all by gw_rank_fail.
  */
 enum gw_status gw_rank_declare(struct gw_rank *rank,
                                const struct gw_rank_declaration *declaration);
@@ -182,6 +185,7 @@ struct gw_rank_step {
        set; n may be 0, and then nothing is to be computed. */
     struct gw_plan_run run;
     uint64_t offset; /* the place of run.first in the samples of all ranks */
+    int own;         /* a step of the trainer's own optimizer (own_steps) */
 };
 
 /*
@@ -204,7 +208,8 @@ int gw_rank_ahead(const struct gw_rank *rank, struct gw_rank_step *step_p);
  * Waits until keys [first, first + n) have the weights of the step, and copies
  * them to the trainer's own tensors, if it has any. A key that was needed
  * before in this step costs little. A trainer may need a key after another one
- * is ready or skipped.
+ * is ready or skipped; where each push makes a version, the first of these has
+ * waited for all keys.
  */
 enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n);
 
@@ -238,6 +243,23 @@ enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n);
  */
 enum gw_status
 gw_rank_skip(struct gw_rank *rank, size_t first, size_t n, int counts);
+
+/*
+ * Waits for the weights that this step makes of keys [first, first + n), which
+ * are ready or skipped in it, and copies them to the trainer's own tensors.
+ * GW_EEND, GW_EAGAIN: they do not come within the step, which ends now; with
+ * GW_OK if gw_rank_is_final, else with that status. A mistake fails the job;
+ * may_pull says it before, GW_EUSAGE with a line, and changes nothing.
+ */
+enum gw_status gw_rank_pull(struct gw_rank *rank, size_t first, size_t n);
+enum gw_status gw_rank_may_pull(const struct gw_rank *rank,
+                                size_t first,
+                                size_t n,
+                                struct gw_error *error);
+/* Non-zero if gw_rank_pull would return without a wait. Thread: any. */
+int gw_rank_pull_is_prompt(const struct gw_rank *rank, size_t first, size_t n);
+/* Non-zero if all keys of the step are ready or skipped. */
+int gw_rank_is_final(const struct gw_rank *rank);
 
 /* Pushes the gradients that have come from the device by now; with `wait`, all
    of them. Does nothing if gradients are made in host memory. */

@@ -269,6 +269,20 @@ static enum gw_status tell(struct gw_rank *rank,
     return status;
 }
 
+/* Settings of an optimizer that does not run are a misunderstanding. */
+static enum gw_status check_own_steps(struct gw_rank *rank)
+{
+    const struct gw_config *config = &rank->config;
+    int clips = config->policy.inner_clip > 0;
+    if (!rank->own_steps ||
+        (!clips && strcmp(config->policy.inner, "auto") == 0))
+        return GW_OK;
+    return gw_fail(rank->error, GW_EUSAGE,
+                   "policy.%s: the trainer takes its steps with an optimizer "
+                   "of its own; leave it out",
+                   clips ? "inner_clip" : "inner");
+}
+
 enum gw_status gw_rank_declare(struct gw_rank *rank,
                                const struct gw_rank_declaration *declaration)
 {
@@ -276,7 +290,10 @@ enum gw_status gw_rank_declare(struct gw_rank *rank,
     rank->keys = declaration->keys;
     rank->tensor = declaration->tensor;
     rank->sample_flop = declaration->flop;
+    rank->own_steps = declaration->own_steps;
     enum gw_status status = find_backend(rank, declaration);
+    if (status == GW_OK)
+        status = check_own_steps(rank);
     if (status == GW_OK && rank->tensor && !rank->backend->on_host)
         status = gw_fail(rank->error, GW_EUSAGE,
                          "tensors of the trainer's own are in host memory, and "

@@ -5,6 +5,7 @@
  *   rank_declare.c  tensors, arenas, the device, from declare to start
  *   rank_phase.c     from one step to the next
  *   rank_step.c     one step: weights needed, gradients ready
+ *   rank_pull.c     weights of a step before its end
  *   rank_score.c    when the test set is scored, and how
  *   report.c        steps that the coordinator is told of
  *   local.c         policies under which a rank takes steps of its own
@@ -68,6 +69,7 @@ struct gw_rank {
     const struct gw_rank_tensor
         *tensor; /* [keys], NULL: all are in the arenas */
     size_t keys;
+    int own_steps; /* under local policies the trainer has the optimizer */
     struct gw_rank_done {
         uint8_t taken;   /* the tensor has this step's weights */
         uint8_t ready;   /* its gradient was ready in this step, or skipped */
@@ -93,10 +95,11 @@ struct gw_rank {
     uint64_t flop;      /* the step's, */
     uint64_t flop_done; /* and done so far */
     uint64_t began_us,
-        busy_us; /* the step's begin, on the wall and in computing time */
-    int whole;   /* all weights are there: the set is scored */
-    int leaves;  /* the trainer has no further step, */
-    int left;    /* which the coordinator has been told of */
+        busy_us;  /* the step's begin, on the wall and in computing time */
+    int all_keys; /* the step's weights of all keys are there */
+    int whole;    /* all weights are there: the set is scored */
+    int leaves;   /* the trainer has no further step, */
+    int left;     /* which the coordinator has been told of */
     uint64_t uncounted_samples; /* the last step's, which may be late */
 
     uint64_t scored_clock; /* the last evaluation's */
@@ -135,6 +138,9 @@ enum gw_status gw_rank_end_step(struct gw_rank *rank,
 enum gw_status gw_rank_begin_weights(struct gw_rank *rank);
 /* The trainer's tensors get all weights as they are now. */
 void gw_rank_fill_tensors(struct gw_rank *rank);
+/* The trainer's tensors of these keys, if it has any, get the weights as they
+   are now. */
+void gw_rank_refill_tensors(struct gw_rank *rank, size_t first, size_t n);
 /* Counts the samples of the last step, at `clock`, if its pushes count; forgets
    them in any case. */
 void gw_rank_count_samples(struct gw_rank *rank, uint64_t clock);

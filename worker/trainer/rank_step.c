@@ -65,12 +65,17 @@ static void take_to_tensor(const struct gw_rank *rank, size_t key)
     rank->done[key].taken = 1;
 }
 
-void gw_rank_fill_tensors(struct gw_rank *rank)
+void gw_rank_refill_tensors(struct gw_rank *rank, size_t first, size_t n)
 {
-    for (size_t key = 0; key < rank->keys; key++) {
+    for (size_t key = first; key < first + n; key++) {
         rank->done[key].taken = 0;
         take_to_tensor(rank, key);
     }
+}
+
+void gw_rank_fill_tensors(struct gw_rank *rank)
+{
+    gw_rank_refill_tensors(rank, 0, rank->keys);
 }
 
 enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n)
@@ -180,9 +185,27 @@ static enum gw_status check_all_ready(struct gw_rank *rank)
     return GW_OK;
 }
 
+/*
+ * Where each push makes a version, all ranks may be brought to a stand, and a
+ * rank stands between two steps: servers that keep its wants open then wait for
+ * the pushes of a step that it has begun. So no key of a step is pushed before
+ * the weights of all are there. Another policy may hold from this step on.
+ */
+static enum gw_status await_all(struct gw_rank *rank)
+{
+    if (rank->all_keys || (!gw_client_is_per_push(rank->client) &&
+                           !gw_client_has_next_policy(rank->client)))
+        return GW_OK;
+    enum gw_status status = await_weights(rank, 0, rank->keys);
+    rank->all_keys = status == GW_OK;
+    return status;
+}
+
 enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n)
 {
     enum gw_status status = check_final(rank, first, n, "ready");
+    if (status == GW_OK)
+        status = await_all(rank);
     if (status != GW_OK)
         return status;
     for (size_t key = first; key < first + n; key++)
@@ -211,6 +234,8 @@ enum gw_status
 gw_rank_skip(struct gw_rank *rank, size_t first, size_t n, int counts)
 {
     enum gw_status status = check_final(rank, first, n, "skipped");
+    if (status == GW_OK)
+        status = await_all(rank);
     if (status == GW_OK)
         status = await_weights(rank, first, n);
     return status == GW_OK ? skip_keys(rank, first, n, counts) : status;
@@ -266,6 +291,7 @@ enum gw_status gw_rank_begin_step(struct gw_rank *rank)
     const struct gw_plan_step step = gw_plan_step(&rank->plan, rank->clock);
     struct gw_plan_run part = part_of(rank, step.run);
     rank->step = step_at(rank->clock, &step, part);
+    rank->step.own = rank->own_steps && rank->local;
     rank->busy_us = busy_us(rank);
     rank->began_us = gw_loop_now(rank->options.client.loop);
     gw_client_set_step(rank->client, rank->clock);
@@ -273,6 +299,7 @@ enum gw_status gw_rank_begin_step(struct gw_rank *rank)
     rank->samples = (uint32_t)part.n;
     rank->flop = rank->sample_flop * part.n;
     rank->flop_done = 0;
+    rank->all_keys = 0;
     return gw_rank_begin_weights(rank);
 }
 
