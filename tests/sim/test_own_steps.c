@@ -33,10 +33,10 @@ enum {
 };
 
 static const struct gw_key keys[KEYS] = {
-    {"one", GW_DTYPE_F32, 1, {60}},
-    {"two", GW_DTYPE_F32, 1, {BIG}},
-    {"three", GW_DTYPE_F32, 2, {5, 7}},
-    {"four", GW_DTYPE_F32, 1, {9}},
+    {.name = "one", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {60}},
+    {.name = "two", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {BIG}},
+    {.name = "three", .dtype = GW_DTYPE_F32, .dims = 2, .shape = {5, 7}},
+    {.name = "four", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {9}},
 };
 
 static struct cluster cluster;

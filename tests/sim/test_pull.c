@@ -31,10 +31,10 @@ enum {
 };
 
 static const struct gw_key keys[KEYS] = {
-    {"first", GW_DTYPE_F32, 1, {60}},
-    {"big", GW_DTYPE_F32, 1, {BIG}},
-    {"skipped", GW_DTYPE_F32, 1, {5}},
-    {"last", GW_DTYPE_F32, 2, {5, 7}},
+    {.name = "first", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {60}},
+    {.name = "big", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {BIG}},
+    {.name = "skipped", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {5}},
+    {.name = "last", .dtype = GW_DTYPE_F32, .dims = 2, .shape = {5, 7}},
 };
 
 static struct cluster cluster;
