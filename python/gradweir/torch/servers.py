@@ -80,7 +80,8 @@ class ServersExchange(Exchange):
                 f"has more backward passes than the first one, or a backward was not followed by "
                 f'step(); pass overlap="none"'
             )
-        if is_final and self._overlaps and not self._given_up:
+        overlaps = self._overlaps and not self._watch.strays
+        if is_final and overlaps and not self._given_up:
             try:
                 self._push(i, gradient)
             except JobEnded:

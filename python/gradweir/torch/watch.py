@@ -18,6 +18,7 @@ class Watch:
 
     def __init__(self, n: int) -> None:
         self.fired = [0] * n
+        self.strays = False  # a gradient was dropped after a pass, without a step
         self._final: Optional[list[int]] = None
         self._version = [0] * n
         self._place = [0] * n
@@ -27,7 +28,15 @@ class Watch:
         return self._final is None
 
     def fire(self, i: int, gradient: torch.Tensor) -> bool:
-        """A backward pass has added to a gradient. True: it is final."""
+        """A backward pass has added to a gradient. True: it is final.
+
+        An addition in place is one version more; anything else is a gradient
+        that began anew: a pass before it was for another optimizer's step, as
+        in a GAN.
+        """
+        if self.fired[i] > 0 and gradient._version != self._version[i] + 1:
+            self.strays = True
+            self.fired[i] = 0
         self.fired[i] += 1
         self._version[i] = gradient._version
         self._place[i] = gradient.data_ptr()

@@ -1,0 +1,290 @@
+"""What is refused, and what the others hear: one line each, with the remedy."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import torch
+from torch import nn
+
+import gradweir
+import gradweir.torch
+from models import batch, loss_of, net
+from support import GRADWEIR, RANK, JobTest, main, tell
+
+Sgd = torch.optim.SGD
+
+
+def _sgd(model: nn.Module) -> torch.optim.Optimizer:
+    return Sgd(model.parameters(), lr=0.1)
+
+
+def _expect(call, *words: str) -> None:
+    """A call raises one line with these words."""
+    try:
+        call()
+    except Exception as error:  # whichever class: the words are what matters
+        text = f"{type(error).__name__}: {error}"
+        missing = [word for word in words if word not in text]
+        if missing or "\n" in text:
+            raise AssertionError(f"{missing} not in: {text}") from error
+        return
+    raise AssertionError(f"nothing was raised: {words}")
+
+
+def wrong_arguments() -> None:
+    """Before a job is joined."""
+    wrap = gradweir.torch.Optimizer
+    model = net()
+    _expect(lambda: wrap(_sgd(model), model, where="here"), "ValueError", "where='here'", "servers")
+    _expect(lambda: wrap(_sgd(model), model, overlap=True), "ValueError", "overlap", "both")
+    _expect(lambda: wrap(_sgd(model), model, accumulate=0), "ValueError", "accumulate")
+    _expect(lambda: wrap(_sgd(model), model, weight=lambda: 3), "ValueError", "step_weight")
+    _expect(lambda: wrap(_sgd(model)), "ValueError", "names")
+    _expect(lambda: wrap(_sgd(net()), model), "ValueError", "not in the model")
+    _expect(lambda: wrap(_sgd(net().double()), None, named_parameters=()), "ValueError")
+    twice = net().double()
+    _expect(lambda: wrap(_sgd(twice), twice), "TypeError", "float64", "body.0.weight")
+    tell(done=True)
+
+
+def refuses(case: str) -> None:
+    """Within a job; the rank's exception is the job's end."""
+    model = net()
+    optimizer, options = _sgd(model), {}
+    if case == "unknown":
+        optimizer = torch.optim.Adagrad(model.parameters())
+        options = {"where": "servers"}
+    elif case == "amsgrad":
+        optimizer = torch.optim.AdamW(model.parameters(), amsgrad=True)
+        options = {"where": "servers"}
+    elif case == "max_norm":
+        options = {"max_norm": 1.0}
+    elif case == "policy":
+        optimizer = torch.optim.Adagrad(model.parameters())
+    elif case == "sparse":
+        model = nn.Sequential(nn.Embedding(10, 4, sparse=True))
+        optimizer = _sgd(model)
+    elif case == "shape":
+        model = nn.Linear(3, 4 + RANK)
+        optimizer = _sgd(model)
+    elif case == "name":
+        model = nn.Sequential(nn.Linear(3, 3)) if RANK == 0 else nn.Linear(3, 3)
+        optimizer = _sgd(model)
+    elif case == "optimizer":
+        optimizer = _sgd(model) if RANK == 0 else torch.optim.AdamW(model.parameters())
+    optimizer = gradweir.torch.Optimizer(optimizer, model, log=False, **options)
+    x, y = batch(0)
+    for step in range(3):
+        optimizer.zero_grad()
+        if case == "sparse":
+            model(torch.tensor([1, 2])).sum().backward()
+        else:
+            loss_of(model, x, y).backward()
+        if case == "clip":
+            nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+        if case == "twice" and step == 1:
+            loss_of(model, x, y).backward()
+        if case == "lr" and step == 1:
+            optimizer.param_groups[0]["lr"] = 0.5
+        if case == "moved":
+            model.double()
+        if case == "added":
+            optimizer.inner.add_param_group({"params": [nn.Parameter(torch.zeros(2))]})
+        if case == "add":
+            optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2))]})
+        if case == "closure":
+            optimizer.step(lambda: 0.0)
+        if case == "scaler":
+            optimizer.grad_scale = torch.tensor(2.0)
+        if case == "nan" and RANK == 1:
+            model.head.bias.grad[0] = float("nan")
+        if case == "raise" and RANK == 1:
+            raise KeyError("the camera is gone")
+        optimizer.step()
+    optimizer.finish()
+
+
+REFUSED = {
+    "unknown": ((), ("servers do not know Adagrad", 'where="worker"')),
+    "amsgrad": ((), ("AdamW with amsgrad", 'where="worker"')),
+    "max_norm": ((), ("max_norm=1.0", "--set train.clip=1")),
+    "policy": (("cluster.policy=async",), ("Adagrad runs in the script", "async")),
+    "sparse": ((), ("0.weight", "sparse=False")),
+    "shape": ((), ("weight", "worker")),
+    "name": ((), ("weight", "worker")),
+    "optimizer": ((), ("sgd", "adamw", "worker")),
+    "clip": ((), ("was changed between backward() and", "max_norm=", 'where="worker"')),
+    "twice": ((), ("got a gradient after it had left", 'overlap="none"')),
+    "lr": ((), ("learning rate", "between", 'overlap="none"')),
+    "moved": ((), ("body.0.weight was torch.float32", "float64")),
+    "added": ((), ("other parameters than at first",)),
+    "add": ((), ("keys are fixed when a job begins",)),
+    "closure": ((), ("step(closure)", "backward() before step()")),
+    "scaler": ((), ("GradScaler", "bfloat16", 'where="worker"')),
+    "nan": ((), ("head.bias", "worker 1", "not finite")),
+    "raise": ((), ("KeyError", "the camera is gone")),
+}
+
+
+def interrupted(where: str) -> None:
+    """A signal comes while rank 0 waits for rank 1."""
+    began = [0.0]
+
+    def ring() -> None:
+        began[0] = time.monotonic()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    model = net()
+    if where == "join":
+        if RANK == 1:
+            time.sleep(8)
+        threading.Timer(1.0, ring).start()
+    try:
+        optimizer = gradweir.torch.Optimizer(_sgd(model), model, where="worker", log=False)
+        x, y = batch(0)
+        if where == "finish" and RANK == 1:
+            time.sleep(8)
+        if where == "finish":
+            threading.Timer(1.0, ring).start()
+            optimizer.finish()
+        for step in range(3):
+            if step == 1 and RANK == 1:
+                time.sleep(8)
+            if step == 1:
+                threading.Timer(1.0, ring).start()
+            optimizer.zero_grad()
+            loss_of(model, x, y).backward()
+            optimizer.step()
+    except KeyboardInterrupt:
+        tell(after=time.monotonic() - began[0])
+        raise
+
+
+def ends_early() -> None:
+    """Rank 1 has fewer batches, and rank 0 more than the job has steps."""
+    model = net()
+    with gradweir.torch.Optimizer(_sgd(model), model, log=False) as optimizer:
+        taken = 0
+        for step in range(5 if RANK == 1 else 12):
+            x, y = batch(step)
+            optimizer.zero_grad()
+            loss_of(model, x, y).backward()
+            optimizer.step()
+            taken += 1
+    tell(taken=taken)
+
+
+def two_optimizers(other: str) -> None:
+    """A GAN: two jobs, each with its own steps."""
+    torch.manual_seed(1)
+    makes, judges = nn.Linear(2, 4), nn.Linear(4, 1)
+    of_makes = gradweir.torch.Optimizer(_sgd(makes), makes, log=False)
+    of_judges = gradweir.torch.Optimizer(_sgd(judges), judges, log=False, coordinator=other)
+    for step in range(6):
+        of_makes.zero_grad()
+        judges(makes(torch.ones(1, 2) * (RANK + 1))).sum().backward()
+        of_makes.step()
+        if step % 2 == 0:
+            of_judges.zero_grad()
+            judges(makes(torch.ones(1, 2)).detach()).square().sum().backward()
+            of_judges.step()
+    tell(clocks=[of_makes.clock, of_judges.clock], weight=judges.weight.detach().sum().item())
+    of_makes.finish()
+    of_judges.finish()
+
+
+class Errors(JobTest):
+    def test_arguments(self) -> None:
+        """arguments that cannot be are refused before a job is joined"""
+        done = self.program([sys.executable, os.path.abspath(__file__), "wrong_arguments"])
+        self.assertEqual((done.code, done.err), (0, ""))
+
+    def test_refused(self) -> None:
+        """what cannot be exchanged is one exception with the remedy, for all ranks"""
+        for case, (settings, words) in REFUSED.items():
+            with self.subTest(case):
+                outcome = self.job(refuses, case, settings=settings, code=1)
+                self.assert_says(outcome, *words)
+
+    def test_no_torch(self) -> None:
+        """torch that is missing is an ImportError with a remedy"""
+        hide = "import sys; sys.modules['torch'] = None; import gradweir.torch"
+        done = self.program([sys.executable, "-c", hide])
+        self.assertEqual(done.code, 1)
+        self.assertIn("gradweir.torch needs PyTorch", done.err)
+
+    def test_no_coordinator(self) -> None:
+        """no coordinator, and one that is not there: the line says which"""
+        make = (
+            "import torch, gradweir.torch; m = torch.nn.Linear(1, 1); "
+            "gradweir.torch.Optimizer(torch.optim.SGD(m.parameters(), lr=1), m{})"
+        )
+        done = self.program([sys.executable, "-c", make.format("")])
+        self.assert_says(done, "gradweir.errors.Error", "GRADWEIR_COORDINATOR")
+        there = ", coordinator='127.0.0.1:1'"
+        command = [sys.executable, "-c", make.format(there).replace("Optimizer(", "Optimizer(", 1)]
+        began = time.monotonic()
+        done = self.program(["timeout", "60", *command])
+        self.assert_says(done, "gradweir.errors.Error", "127.0.0.1:1")
+        self.assertLess(time.monotonic() - began, 50)
+
+    def test_own_model(self) -> None:
+        """a job file with a model of its own is refused"""
+        job = os.path.join(self.dir, "own.job")
+        with open(job, "w", encoding="utf-8") as file:
+            file.write('model = { kind = "mlp"; layers = (784, 10); };\n')
+        outcome = self.program([GRADWEIR, "run", job, "--", sys.executable, "-c", ""])
+        self.assertNotEqual(outcome.code, 0)
+        self.assert_says(outcome, "model")
+
+    def test_interrupt(self) -> None:
+        """Ctrl-C ends a wait within a second: in joining, in a step, in finish()"""
+        for where in ("join", "step", "finish"):
+            with self.subTest(where):
+                outcome = self.job(interrupted, where, code=1)
+                self.assertLess(outcome.told[0]["after"], 1.0)
+                self.assert_says(outcome, "KeyboardInterrupt")
+
+    def test_uneven(self) -> None:
+        """a rank that runs out of data, and a job that ends before a script"""
+        outcome = self.job(ends_early, settings=("train.steps=9",))
+        self.assertEqual(outcome.told[1]["taken"], 5)
+        self.assertEqual(outcome.told[0]["taken"], 9)
+
+    def test_two_optimizers(self) -> None:
+        """two optimizers in a script are two jobs"""
+        job = os.path.join(self.dir, "second.job")
+        with open(job, "w", encoding="utf-8") as file:
+            file.write('model = { kind = "external"; };\ncluster = { workers = 2; servers = 1; };\n')
+        coordinator = subprocess.Popen(
+            [GRADWEIR, "coordinator", job], stdout=subprocess.PIPE, text=True, cwd=self.dir
+        )
+        self.addCleanup(coordinator.stdout.close)
+        self.addCleanup(coordinator.wait, 20)
+        self.addCleanup(coordinator.kill)
+        address = ""
+        for line in coordinator.stdout:
+            words = [word for word in line.split() if word.count(":") == 1 and word[-1:].isdigit()]
+            if words:
+                address = words[-1]
+                break
+        server = subprocess.Popen(
+            [GRADWEIR, "server", "--join", address], stdout=subprocess.DEVNULL, cwd=self.dir
+        )
+        self.addCleanup(server.wait, 20)
+        self.addCleanup(server.kill)
+        outcome = self.job(two_optimizers, address)
+        for told in outcome.told.values():
+            self.assertEqual(told["clocks"], [6, 3])
+        self.assertEqual(outcome.told[0]["weight"], outcome.told[1]["weight"])
+
+
+if __name__ == "__main__":
+    main()
