@@ -12,12 +12,14 @@ import os
 import sys
 import weakref
 from types import TracebackType
-from typing import Callable, Optional, Tuple
+from typing import Callable, NoReturn, Optional, Tuple
 
 from gradweir import library
 from gradweir.errors import Error, Interrupted, JobEnded
 from gradweir.job import Job, Result
 
+# The exit code of a script that was stopped, as of the job's other processes.
+INTERRUPTED = 3
 Score = Callable[[], Tuple[float, int, int]]
 
 
@@ -34,6 +36,7 @@ class Training:
     ) -> None:
         self.job = job
         self.ended: Optional[JobEnded] = None
+        self.is_over = False  # others have ended the job, in order
         self.takes_early = True  # the weights of a step, when it begins
         self._keys = keys
         self._take = take
@@ -99,6 +102,7 @@ class Training:
         except Interrupted as interrupted:
             self.ended = interrupted
         self._finished = True
+        self.is_over = True
 
     # ---- good-bye ----
 
@@ -172,8 +176,19 @@ def _on_exception(
 ) -> None:
     for training in list(_open):
         training.fail(line_of(error))
+    if any(training.is_over and training.ended is error for training in _open):
+        _end_with(error)
     if _hook_before is not None:
         _hook_before(kind, error, trace)
+
+
+def _end_with(ended: BaseException) -> NoReturn:
+    """Nobody has caught the job's end, as in a plain loop on a rank that is behind
+    the one that has finished: that is no failure, and needs no traceback."""
+    if isinstance(ended, Interrupted):
+        raise SystemExit(INTERRUPTED)  # _at_exit has the line
+    print(f"gradweir: {ended}; this script ends here", file=sys.stderr)
+    raise SystemExit(0)
 
 
 def _at_exit(pid: int) -> None:

@@ -16,7 +16,7 @@ qemu-system-x86_64 busybox cpio modprobe rdma ib_write_bw aarch64-linux-gnu-gcc
 qemu-aarch64 python3'
 GW_DATA_DIR=$scratch/data
 export GW_DATA_DIR
-unset http_proxy https_proxy no_proxy CC
+unset http_proxy https_proxy no_proxy CC PYTHON
 
 # ok NAME: the status of the command before decides.
 ok() {
@@ -41,7 +41,7 @@ machine() {
   rm -rf "$bin" "$scratch/have" "$scratch/called" "$tree" "$scratch/data"
   mkdir -p "$bin" "$scratch/have" "$tree/tests" "$scratch/data"
   for tool in sh sed awk grep sort paste tail date mkdir rm cat find env \
-    dirname make nproc cp chmod ls; do
+    dirname make nproc cp chmod ls ln; do
     ln -s "$(command -v $tool)" "$bin/$tool"
   done
   for module in $modules; do : >"$scratch/have/$module"; done
@@ -227,6 +227,46 @@ points 0 'PASS 1 - a'
 rm "$scratch/libclang_rt.fuzzer.a"
 run 0 check && called ' install .* libclang-rt-dev proxy=$'
 ok 'libFuzzer is asked for where clang has none'
+
+# A machine whose python3 has torch or not, and makes venvs.
+python_machine() {
+  machine
+  : >"$scratch/have/torch"
+  : >"$scratch/later/torch"
+  PYTHON=python3 # and not the one of the machine that this is
+  export PYTHON
+  shim python3 <<SHIM
+case "\$*" in
+*'import torch') [ -e '$scratch/have/torch' ] ;;
+*' venv '*)
+  echo "venv \$*" >>'$scratch/called'
+  mkdir -p build/python/bin
+  cp '$bin/python3' build/python/bin/python ;;
+esac
+SHIM
+}
+
+python_machine
+run 7 python && says '^python +[0-9]+ s, build/python$' &&
+  says '^train .* build/python/bin/python examples/python/fashion.py$' &&
+  says '^gradweir run --workers 2 -- build/python/bin/python ' &&
+  called 'venv -m venv --clear --system-site-packages build/python$'
+ok 'python: a venv, and the first example in PyTorch'
+: >"$scratch/called"
+run 7 python && ! called 'venv -m'
+ok 'python: a venv that is there stays'
+python_machine
+missing torch
+run 7 python && called '^apt-get .*install .*python3-torch proxy=$'
+ok 'python: torch is installed'
+python_machine
+missing torch
+run 0 build && [ ! -e "$scratch/called" ]
+ok 'python: nothing else needs it'
+rm "$bin/apt-get"
+run 1 python && says 'apt-get install python3-torch$'
+ok 'python: no right to install: the packages are named'
+unset PYTHON
 
 machine
 run 2 bild && says '^  ./quickstart build'

@@ -321,6 +321,7 @@ class Optimizer(torch.optim.Optimizer):
         self._check_parameters()
         if self.where == "servers":
             self._check_scaler()
+            self._count_step()
         else:
             if self.where == "worker":
                 self._exchange.step()
@@ -330,6 +331,13 @@ class Optimizer(torch.optim.Optimizer):
         if self._forward is not None:
             self._wait_in_forward()
         self._count_change()
+
+    def _count_step(self) -> None:
+        """For a scheduler that was made of the inner optimizer, and warns where
+        that has not stepped."""
+        self.inner._opt_called = True
+        if hasattr(self.inner, "_step_count"):  # torch before 2.4
+            self.inner._step_count += 1
 
     def _step_inner(self) -> None:
         for name in ("grad_scale", "found_inf"):
