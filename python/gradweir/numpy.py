@@ -17,7 +17,7 @@ from typing import Iterable, Iterator, Mapping, Optional, Sequence, TypeVar
 import numpy as np
 
 from gradweir import library
-from gradweir.errors import JobEnded
+from gradweir.errors import Interrupted, JobEnded
 from gradweir.job import Job, Key, Terms
 from gradweir.training import Score, Training, give_up
 
@@ -182,6 +182,9 @@ class Trainer:
         kind: Optional[type[BaseException]],
         error: Optional[BaseException],
         trace: Optional[TracebackType],
-    ) -> None:
+    ) -> bool:
+        """Finishes, or tells the others of the exception. A job that has ended
+        in order ends the block quietly."""
         self.training.leave(error)
         self.job.close()
+        return isinstance(error, JobEnded) and not isinstance(error, Interrupted)

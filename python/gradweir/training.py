@@ -113,9 +113,9 @@ class Training:
             if isinstance(self.ended, Interrupted):
                 raise self.ended
             return
+        self.job.finish()
         self._finished = True
         self.ended = JobEnded(library.EEND, "the job has no further step: this rank has finished")
-        self.job.finish()
         self._take()
 
     def fail(self, line: str) -> None:

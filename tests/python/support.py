@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
-GRADWEIR = os.path.join(os.environ.get("GW_BUILDDIR", "."), "gradweir")
+GRADWEIR = os.path.abspath(os.path.join(os.environ.get("GW_BUILDDIR", "."), "gradweir"))
 LIMIT_S = float(os.environ.get("GW_PYTHON_LIMIT", "120"))
 TOLD = "told "
 

@@ -142,10 +142,11 @@ def differs() -> None:
 
 
 def steps_alone() -> None:
-    """RMSprop steps in the script, weights are exchanged every 4 steps."""
+    """Adagrad steps in the script, weights are exchanged every 4 steps."""
     model = net(seed=7 + RANK)
     first = last = 0.0
-    with gradweir.torch.Optimizer(_optimizer(model), model, log=False) as optimizer:
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.01)
+    with gradweir.torch.Optimizer(optimizer, model, log=False) as optimizer:
         for step in range(40):
             x, y = batch(step % 8)
             loss = loss_of(model, x[RANK::WORLD], y[RANK::WORLD])

@@ -71,6 +71,14 @@ class Exchange:
         self.training = Training(self.job, len(self.entries), self.take, score)
         self.training.begin()
 
+    def _gradient_of(self, i: int, parameter: torch.nn.Parameter) -> Optional[torch.Tensor]:
+        """A gradient that a pass has added to; None: there is nothing to do."""
+        gradient = parameter.grad
+        if gradient is None or self.training.ended is not None:
+            return None
+        check_gradient(self.parameters[i], gradient)
+        return gradient
+
     # ---- for the ways ----
 
     def take(self) -> None:

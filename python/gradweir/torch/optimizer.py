@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, TypeVa
 import torch
 
 from gradweir import checkpoint, library
+from gradweir.errors import Interrupted, JobEnded
 from gradweir.job import Job
 from gradweir.torch.exchange import Exchange, Weight
 from gradweir.torch.forward import Forward
@@ -459,6 +460,9 @@ class Optimizer(torch.optim.Optimizer):
         kind: Optional[type[BaseException]],
         error: Optional[BaseException],
         trace: Optional[TracebackType],
-    ) -> None:
+    ) -> bool:
+        """Finishes, or tells the others of the exception. A job that has ended
+        in order ends the block quietly."""
         self._exchange.training.leave(error)
         self._exchange.training.close()
+        return isinstance(error, JobEnded) and not isinstance(error, Interrupted)

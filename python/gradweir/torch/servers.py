@@ -69,8 +69,8 @@ class ServersExchange(Exchange):
     # ---- backward ----
 
     def fired(self, i: int, parameter: torch.nn.Parameter) -> None:
-        gradient = parameter.grad
-        if self.training.ended is not None or gradient is None:
+        gradient = self._gradient_of(i, parameter)
+        if gradient is None:
             return
         self.need(i)
         is_final = self._watch.fire(i, gradient)

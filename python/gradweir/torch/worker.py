@@ -65,8 +65,8 @@ class WorkerExchange(Exchange):
         return self._holds == 0 and (self._passes + 1) % self._accumulate == 0
 
     def fired(self, i: int, parameter: torch.nn.Parameter) -> None:
-        gradient = parameter.grad
-        if self.training.ended is not None or gradient is None:
+        gradient = self._gradient_of(i, parameter)
+        if gradient is None:
             return
         if not self._in_backward:
             self._in_backward = True
