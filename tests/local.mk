@@ -84,6 +84,7 @@ check_PROGRAMS += \
 	%D%/sim/test_false_members \
 	%D%/sim/test_groups \
 	%D%/sim/test_hostile \
+	%D%/sim/test_idle \
 	%D%/sim/test_inner \
 	%D%/sim/test_inner_files \
 	%D%/sim/test_job \
@@ -426,6 +427,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_groups_SOURCES = %D%/sim/test_groups.c \
 	%D%/sim/apart.c %D%/sim/apart.h $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_STRANGER)
+%C%_sim_test_idle_SOURCES = %D%/sim/test_idle.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_inner_SOURCES = \
 	%D%/sim/test_inner.c $(GW_INNER) $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_inner_files_SOURCES = \
