@@ -98,6 +98,7 @@ check_PROGRAMS += \
 	%D%/sim/test_rank \
 	%D%/sim/test_skip \
 	%D%/sim/test_policy_seeds \
+	%D%/sim/test_save \
 	%D%/sim/test_scores \
 	%D%/sim/test_seeds \
 	%D%/sim/test_scale \
@@ -444,6 +445,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_skip_SOURCES = %D%/sim/test_skip.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_save_SOURCES = %D%/sim/test_save.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_imports_SOURCES = %D%/sim/test_imports.c $(GW_CLUSTER) $(GW_SWEEP)

@@ -283,6 +283,28 @@ int gradweir_end(gradweir_job *job,
     return gw_driver_run(job->driver, &call, timeout_ms);
 }
 
+/* ---- a checkpoint ---- */
+
+static int save(struct gradweir_job *job, size_t first, size_t n)
+{
+    (void)first, (void)n;
+    struct gw_error why;
+    enum gw_status status = gw_rank_save(job->rank, &why);
+    if (status == GW_EAGAIN)
+        return GRADWEIR_ETIMEOUT; /* steps come first */
+    if (!gw_rank_is_over(job->rank) &&
+        (status == GW_EUSAGE || status == GW_EIO))
+        return gw_job_fails(job, status, "gradweir_save: %s", why.text);
+    return gw_job_take(job, status);
+}
+
+int gradweir_save(gradweir_job *job, int timeout_ms)
+{
+    const struct gw_driver_call call = {.run = save};
+    int status = gw_job_check_call(job, "gradweir_save", GW_JOB_READY, &call);
+    return status ? status : gw_driver_run(job->driver, &call, timeout_ms);
+}
+
 /* ---- the job's end ---- */
 
 static int finish(struct gradweir_job *job, size_t first, size_t n)
