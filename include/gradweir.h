@@ -332,6 +332,19 @@ GRADWEIR_API int gradweir_end(gradweir_job *job,
                               int timeout_ms);
 
 /*
+ * Asks for a checkpoint of the job, between two steps, or in one in which the
+ * program has pushed and skipped nothing, and waits until it is complete on
+ * disk. Any rank may ask; several get the same one. Under "sync" it
+ * is of the step that begins next, and the other ranks wait, too. Under other
+ * policies it is made where all ranks have come to one step, for which this
+ * rank goes on: the call does not wait, and GRADWEIR_ETIMEOUT says that the
+ * program makes its next step and then the same call again. GRADWEIR_EUSAGE:
+ * the job has no checkpoint.dir; GRADWEIR_EIO: the checkpoint has failed, and
+ * the job goes on; GRADWEIR_EEND: the job ends, with a checkpoint of its own.
+ */
+GRADWEIR_API int gradweir_save(gradweir_job *job, int timeout_ms);
+
+/*
  * The program has no further step: between steps, or in one in which it has
  * pushed and skipped nothing, which is given up. Rank 0 ends the job by it, as
  * complete; any other rank takes part without gradients until the job ends.

@@ -3,6 +3,7 @@
 
 #include "proto/dispatch.h"
 #include "server/server_state.h"
+#include "proto/text.h"
 #include "transport/member/remote.h"
 
 #include <stdlib.h>
@@ -79,8 +80,13 @@ got_request(void *owner, struct gw_peer *peer, const struct gw_message *message)
     struct gw_server *server = owner;
     const struct gw_request *wish = &message->request;
     struct gw_policy_word word;
-    if (wish->kind == GW_REQUEST_CHECKPOINT)
+    uint64_t clock;
+    if (wish->kind == GW_REQUEST_CHECKPOINT && !wish->text[0])
         gw_leader_want_cut(server->leader);
+    else if (wish->kind == GW_REQUEST_CHECKPOINT &&
+             gw_text_number("step", wish->text, 0, GW_CLOCK_MAX, &clock,
+                            NULL) == GW_OK)
+        gw_leader_want_cut_at(server->leader, clock);
     else if (wish->kind == GW_REQUEST_POLICY &&
              gw_policy_word_parse(wish->text, &word, NULL) == GW_OK &&
              gw_config_check_word(&server->config, &word, NULL) == GW_OK)

@@ -207,10 +207,11 @@ void gw_shard_renumber(struct gw_shard *shard, uint64_t clock)
 {
     for (uint32_t i = 0; i < shard->chunks; i++) {
         shard->chunk[i].version = clock;
-        shard->chunk[i].least = clock;
+        shard->chunk[i].least = shard->chunk[i].most = clock;
         for (uint32_t rank = 0; rank < shard->ranks; rank++) {
             struct gw_shard_slot *slot = gw_shard_slot(shard, rank, i);
             slot->mark = clock;
+            slot->idle = 0;
             /* exported bytes may not be there any more */
             slot->exported = slot->summed = slot->nonfinite = 0;
             slot->source.at = landing_of(shard, rank, i);
@@ -368,6 +369,9 @@ void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t index)
     chunk->version += steps;
     chunk->pushes += steps;
     slot->mark += steps;
+    slot->idle = slot->samples == 0;
+    if (!slot->idle && slot->mark > chunk->most)
+        chunk->most = slot->mark;
     if (was_least)
         chunk->least = least_mark(shard, index);
 }

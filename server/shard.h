@@ -42,6 +42,7 @@ struct gw_shard_chunk {
     uint64_t skipped; /* without a gradient of any rank: they changed nothing */
     uint64_t pushes;  /* applied, a step counting as one of each rank */
     uint64_t least;   /* the smallest mark of all ranks */
+    uint64_t most;    /* each push: the largest behind a push with samples */
     uint32_t held;    /* ranks with a push here that is not yet applied */
     uint64_t samples; /* their samples, and of these */
     uint64_t uncounted; /* those of ranks that leave the chunk out */
@@ -77,6 +78,7 @@ struct gw_shard_slot {
     uint8_t nonfinite; /* summed: it was not finite */
     uint8_t exported;  /* its sender has it, and not the landing slot */
     uint8_t uncounted; /* without bytes: its samples do not divide the sum */
+    uint8_t idle;      /* each push: the last one had no samples */
 };
 
 struct gw_shard {

@@ -85,6 +85,7 @@ check_PROGRAMS += \
 	%D%/sim/test_false_members \
 	%D%/sim/test_groups \
 	%D%/sim/test_hostile \
+	%D%/sim/test_idle \
 	%D%/sim/test_inner \
 	%D%/sim/test_inner_files \
 	%D%/sim/test_job \
@@ -99,6 +100,7 @@ check_PROGRAMS += \
 	%D%/sim/test_rules \
 	%D%/sim/test_skip \
 	%D%/sim/test_policy_seeds \
+	%D%/sim/test_save \
 	%D%/sim/test_scores \
 	%D%/sim/test_seeds \
 	%D%/sim/test_scale \
@@ -429,6 +431,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_groups_SOURCES = %D%/sim/test_groups.c \
 	%D%/sim/apart.c %D%/sim/apart.h $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_STRANGER)
+%C%_sim_test_idle_SOURCES = %D%/sim/test_idle.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_inner_SOURCES = \
 	%D%/sim/test_inner.c $(GW_INNER) $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_inner_files_SOURCES = \
@@ -446,6 +449,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_skip_SOURCES = %D%/sim/test_skip.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_save_SOURCES = %D%/sim/test_save.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_imports_SOURCES = %D%/sim/test_imports.c $(GW_CLUSTER) $(GW_SWEEP)

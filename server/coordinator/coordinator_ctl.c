@@ -2,7 +2,8 @@
  * Orders of the job's user while it runs: another policy, a checkpoint, the
  * end. Taken through the local socket only, since anybody can reach the port.
  * Every order is answered with one line: its effect, or the reason why it has
- * none.
+ * none. Workers may ask for a checkpoint, too, and are answered when it is
+ * there.
  */
 #include "config.h"
 
@@ -11,6 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "proto/text.h"
 #include "server/coordinator/coordinator_keep.h"
 #include "server/coordinator/coordinator_run.h"
 
@@ -84,17 +86,24 @@ static enum gw_status ask_policy(struct gw_coordinator *self,
     return GW_OK;
 }
 
+static enum gw_status check_saves(const struct gw_coordinator *self,
+                                  struct gw_error *error)
+{
+    enum gw_status status = check_running(self, error);
+    if (status == GW_OK && !self->config->checkpoint.dir[0])
+        status = gw_fail(error, GW_EREFUSED,
+                         "the job makes no checkpoints: it has no "
+                         "checkpoint.dir");
+    return status;
+}
+
 static enum gw_status ask_checkpoint(struct gw_coordinator *self,
                                      char *answer,
                                      size_t room,
                                      struct gw_error *error)
 {
     const char *dir = self->config->checkpoint.dir;
-    enum gw_status status = check_running(self, error);
-    if (status == GW_OK && !dir[0])
-        status = gw_fail(error, GW_EREFUSED,
-                         "the job makes no checkpoints: it has no "
-                         "checkpoint.dir");
+    enum gw_status status = check_saves(self, error);
     if (status != GW_OK)
         return status;
     pass_on(self, GW_REQUEST_CHECKPOINT, "");
@@ -175,4 +184,29 @@ void gw_coordinator_requested(struct gw_coordinator *self,
         return;
     snprintf(why, sizeof why, "gradweir ctl, %s", peer->name);
     gw_coordinator_stop(self, why);
+}
+
+/* The text of a worker's request is its clock if all others wait for it there;
+   else the checkpoint is the next one to be decided. */
+void gw_coordinator_save(struct gw_coordinator *self,
+                         struct gw_seat *who,
+                         const struct gw_request *request)
+{
+    struct gw_error error;
+    uint64_t clock = gw_keeper_newest(self);
+    struct gw_message refusal = {
+        .kind = GW_MESSAGE_STATUS,
+        .status = {.status = GW_EREFUSED, .text = error.text}};
+    if (request->kind != GW_REQUEST_CHECKPOINT || who->role != GW_ROLE_WORKER ||
+        (request->text[0] &&
+         gw_text_number("step", request->text, 0, GW_CLOCK_MAX, &clock, NULL) !=
+             GW_OK)) {
+        gw_peer_reject(who->peer, 0, "request that makes no sense");
+    } else if (check_saves(self, &error) != GW_OK) {
+        gw_coordinator_tell(self, who->peer, &refusal);
+    } else {
+        gw_log_info(self->log, "%s asks for a checkpoint", who->peer->name);
+        pass_on(self, GW_REQUEST_CHECKPOINT, request->text);
+        gw_saves_ask(self, who, clock);
+    }
 }

@@ -13,6 +13,10 @@ extern const struct gw_member_handler gw_coordinator_handler;
 void gw_coordinator_requested(struct gw_coordinator *self,
                               struct gw_peer *peer,
                               const struct gw_request *request);
+/* A worker asks for a checkpoint. */
+void gw_coordinator_save(struct gw_coordinator *self,
+                         struct gw_seat *who,
+                         const struct gw_request *request);
 
 /* ---- coordinator_watch.c ---- */
 

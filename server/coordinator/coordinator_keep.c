@@ -46,6 +46,7 @@ struct cut {
 struct gw_keeper {
     struct gw_coordinator *self;
     struct cut cut[CUTS_MAX];
+    uint64_t newest; /* the last cut's clock, + 1 */
     uint64_t best_clock;
     int has_best;
     uint64_t progress; /* files saved, pieces of others', and manifests */
@@ -130,6 +131,11 @@ void gw_keeper_awaited(const struct gw_coordinator *self,
     }
     if (!comma[0] && used < room)
         snprintf(text + used, room - used, "the coordinator");
+}
+
+uint64_t gw_keeper_newest(const struct gw_coordinator *self)
+{
+    return self->keeper->newest;
 }
 
 int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock)
@@ -359,6 +365,7 @@ static void stored(struct cut *cut)
     }
     if (leader && self->phase < GW_PHASE_ENDING)
         gw_coordinator_tell(self, leader->peer, &message);
+    gw_saves_answer(self, clock, cut->status, cut->error.text);
     self->up->concluded(self);
 }
 
@@ -412,6 +419,7 @@ void gw_keeper_cut(struct gw_coordinator *self,
     const struct gw_regime *regime = gw_regimes_at(self, version);
     if (!cut)
         return;
+    cut->keeper->newest = decision->clock + 1;
     cut->manifest.state = what->state;
     /* a faster member may be heard before the policy of this clock is */
     snprintf(cut->manifest.optimizer, sizeof cut->manifest.optimizer, "%.31s",

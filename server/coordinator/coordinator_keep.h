@@ -45,6 +45,19 @@ int gw_origin_may_read(const struct gw_coordinator *self,
                        uint64_t clock,
                        const char *name);
 
+/*
+ * coordinator_save.c: a worker waits for a checkpoint of that clock, or a later
+ * one, and is told when it is complete; at once if it is already.
+ */
+void gw_saves_ask(struct gw_coordinator *self,
+                  struct gw_seat *who,
+                  uint64_t clock);
+/* The checkpoint of that clock is complete, or has failed with a line. */
+void gw_saves_answer(struct gw_coordinator *self,
+                     uint64_t clock,
+                     enum gw_status status,
+                     const char *text);
+
 /* coordinator_keep.c: opened when it is known where the job begins */
 enum gw_status gw_keeper_open(struct gw_coordinator *self,
                               struct gw_error *error);
@@ -55,6 +68,8 @@ void gw_keeper_cut(struct gw_coordinator *self,
 void gw_keeper_saved(struct gw_coordinator *self,
                      struct gw_seat *who,
                      const struct gw_saved *saved);
+/* The clock of the last cut that is decided, + 1; 0: none is. */
+uint64_t gw_keeper_newest(const struct gw_coordinator *self);
 /* Non-zero when a checkpoint of `clock` is complete, or none are made. */
 int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock);
 /* Non-zero where the member's file is called `name`, and is waited for in the

@@ -169,6 +169,13 @@ got_stop(void *owner, struct gw_peer *peer, const struct gw_message *message)
     gw_coordinator_stop(owner, text);
 }
 
+static void got_save_request(void *owner,
+                             struct gw_peer *peer,
+                             const struct gw_message *message)
+{
+    gw_coordinator_save(owner, gw_roster_of(owner, peer), &message->request);
+}
+
 static void
 got_saved(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
@@ -218,6 +225,7 @@ static const struct gw_message_handler handlers[] = {
     {GW_FROM_MEMBER, GW_MESSAGE_STALL, got_stall},
     {GW_FROM_MEMBER, GW_MESSAGE_FAULT, got_fault},
     {GW_FROM_MEMBER, GW_MESSAGE_STOP, got_stop},
+    {GW_FROM_MEMBER, GW_MESSAGE_REQUEST, got_save_request},
     {GW_FROM_MEMBER, GW_MESSAGE_SAVED, got_saved},
     {GW_FROM_MEMBER, GW_MESSAGE_FILE_OPEN, got_file_open},
     {GW_FROM_MEMBER, GW_MESSAGE_BYE, got_bye},

@@ -41,6 +41,7 @@
  *   coordinator_keep.h: checkpoints
  *   coordinator_files.c      files of members that do not see checkpoint.dir
  *   coordinator_keep.c       the keeper: files in, manifest last
+ *   coordinator_save.c       workers that wait for a checkpoint
  *   coordinator_inner.c      state of the workers' own optimizers
  *   coordinator_origin.c     the origin: the checkpoint that --resume names
  *
@@ -106,6 +107,11 @@ struct gw_seat {
     uint64_t rss_bytes;
     struct gw_metrics_snapshot counters;
     uint64_t clocks; /* per push: reported since its first one */
+
+    /* coordinator_save.c: it waits for a checkpoint of that clock, or a later
+       one */
+    int saves;
+    uint64_t saves_from;
 
     /* coordinator_lost.c: how it broke the protocol last, and when, or 0 */
     char fault[GW_PEER_FAULT_MAX + 64];

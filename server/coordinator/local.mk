@@ -26,6 +26,7 @@ libserver_a_SOURCES += \
 	%D%/coordinator_roster.c \
 	%D%/coordinator_run.c \
 	%D%/coordinator_run.h \
+	%D%/coordinator_save.c \
 	%D%/coordinator_say.c \
 	%D%/coordinator_split.c \
 	%D%/coordinator_stall.c \

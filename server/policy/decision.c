@@ -148,6 +148,12 @@ void gw_leader_want_cut(struct gw_leader *leader)
     gw_leader_quiesce_maybe(leader);
 }
 
+void gw_leader_want_cut_at(struct gw_leader *leader, uint64_t clock)
+{
+    gw_leader_want_cut(leader);
+    gw_cuts_hold(leader, clock);
+}
+
 void gw_leader_switch(struct gw_leader *leader,
                       const struct gw_policy_word *word)
 {

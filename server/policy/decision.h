@@ -154,6 +154,9 @@ void gw_leader_stop(struct gw_leader *leader);
  */
 void gw_leader_finish(struct gw_leader *leader, uint64_t clock);
 void gw_leader_want_cut(struct gw_leader *leader);
+/* A rank waits at that clock, without a push of it: where no rank goes on
+   without it, the cut is made there. */
+void gw_leader_want_cut_at(struct gw_leader *leader, uint64_t clock);
 
 /*
  * The word is to hold from the next clock on where it can, until the job's plan

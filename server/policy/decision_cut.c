@@ -32,6 +32,7 @@ struct gw_leader_cuts {
     uint64_t pushes; /* applied by then */
     uint32_t open;   /* cuts that are not stored yet */
     int is_wanted;
+    uint64_t held; /* + 1: the clock at which a rank waits for a cut; 0: none */
 };
 
 enum gw_status gw_cuts_open(struct gw_leader *leader)
@@ -145,6 +146,29 @@ void gw_cuts_want(struct gw_leader *leader)
     leader->cuts->is_wanted = 1;
 }
 
+/* No chunk goes beyond that clock while the rank does not push, so a cut of it
+   need not have been decided before its weights were given. A cut of a clock
+   still to come is made with the decisions before that clock. */
+static void cut_held(struct gw_leader *leader)
+{
+    struct gw_leader_cuts *cuts = leader->cuts;
+    uint64_t clock = cuts->held - 1;
+    if (cuts->held == 0 || cuts->open > 0 || leader->seen_version != clock ||
+        !leader->regime.lockstep)
+        return;
+    cuts->held = 0;
+    cuts->is_wanted = 0;
+    if (saves(leader) && leader->end_clock == GW_NEVER_CLOCK &&
+        !is_cut(leader, clock))
+        gw_leader_cut(leader, clock, 0);
+}
+
+void gw_cuts_hold(struct gw_leader *leader, uint64_t clock)
+{
+    leader->cuts->held = clock + 1;
+    cut_held(leader);
+}
+
 void gw_cuts_keep_best(struct gw_leader *leader, uint64_t clock)
 {
     if (saves(leader) && !is_cut(leader, clock))
@@ -157,6 +181,7 @@ void gw_cuts_stored(struct gw_leader *leader)
 {
     if (leader->cuts->open > 0)
         leader->cuts->open--;
+    cut_held(leader);
 }
 
 int gw_cuts_are_stored(const struct gw_leader *leader)

@@ -67,6 +67,7 @@ void gw_cuts_before(struct gw_leader *leader, uint64_t version);
 int gw_cuts_is_due(const struct gw_leader *leader);
 /* The next cut is made as soon as one can be. */
 void gw_cuts_want(struct gw_leader *leader);
+void gw_cuts_hold(struct gw_leader *leader, uint64_t clock);
 /* Cuts on their way to the disk: one less; none; as many as there may be. */
 void gw_cuts_stored(struct gw_leader *leader);
 int gw_cuts_are_stored(const struct gw_leader *leader);

@@ -76,6 +76,19 @@ static int each_complete(uint32_t held, uint32_t ranks)
 }
 
 /*
+ * A rank without samples would go through clocks as fast as messages go, and
+ * the job's step, the mean of all clocks, with it. So it goes no further than
+ * the ranks with samples have come. The slowest rank of all is always answered,
+ * or ranks without samples would wait for each other.
+ */
+static int goes_on(const struct gw_want *want,
+                   const struct gw_policy_view *view)
+{
+    return !view->idle || want->value <= view->most ||
+           want->value <= view->least;
+}
+
+/*
  * Under ssp wants have a slack. Stale synchronous parallel (Ho et al. 2013): a
  * rank that computes clock c has read every update of clocks below c - slack.
  * Each chunk holds to it by its own marks, so the bound needs no decision.
@@ -84,7 +97,7 @@ static int each_answerable(const struct gw_want *want,
                            const struct gw_policy_view *view)
 {
     uint64_t least = want->value > want->slack ? want->value - want->slack : 0;
-    return view->mark >= want->value &&
+    return view->mark >= want->value && goes_on(want, view) &&
            (want->condition != GW_WANT_MINIMUM || view->least >= least);
 }
 

@@ -324,6 +324,25 @@ static void do_pull(void)
     gradweir_close(job);
 }
 
+/* All ranks ask for a checkpoint, and rank 1 dies when it is there. */
+static void do_save(void)
+{
+    int status, times = 0;
+    start();
+    train(5);
+    while ((status = gradweir_save(job, -1)) == GRADWEIR_ETIMEOUT) {
+        usleep(5000); /* the disk is slower than these steps */
+        train(1);
+        times++;
+    }
+    printf("save: %d after %s\n", status, times ? "steps" : "no step");
+    fflush(stdout);
+    if (gradweir_rank(job) == 1)
+        _exit(3);
+    train(100000);
+    die("train", 0);
+}
+
 /* Rank 1 leaves while it waits. */
 static void do_leave(void)
 {
@@ -432,6 +451,7 @@ static void do_misuse(void)
     CHECK(gradweir_start(job, -1));
     say("start", gradweir_start(job, -1));
     say("end", gradweir_end(job, NULL, -1));
+    say("save", gradweir_save(job, -1));
     say("push", gradweir_push(job, 0, NULL));
     say("begin", gradweir_begin(job, &small, -1));
     CHECK(gradweir_begin(job, &next, -1));
@@ -491,11 +511,11 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"train", do_train},   {"ahead", do_ahead},
-                 {"waits", do_waits},   {"pull", do_pull},
-                 {"own", do_own},       {"leave", do_leave},
-                 {"fail", do_fail},     {"fork", do_fork},
-                 {"misuse", do_misuse}, {"many", do_many}};
+    } modes[] = {
+        {"train", do_train},   {"ahead", do_ahead}, {"waits", do_waits},
+        {"pull", do_pull},     {"own", do_own},     {"save", do_save},
+        {"leave", do_leave},   {"fail", do_fail},   {"fork", do_fork},
+        {"misuse", do_misuse}, {"many", do_many}};
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(argv[1], modes[i].name) == 0) {
             modes[i].run();

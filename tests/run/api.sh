@@ -39,6 +39,15 @@ run 0 run $two --set optimizer.kind=none -- "$api" pull &&
   grep -q '^\[0\] rank 0: often asked, 0 wrong, seldom waited$' "$scratch/out" &&
   grep -q '^\[1\] rank 1: .* 0 wrong' "$scratch/out"
 ok 'a step gives means of keys before its end, and a question is no wait'
+for policy in sync async local:3; do
+  run 3 run $two --set cluster.policy=$policy --set checkpoint.dir="$scratch/ck-$policy" --set checkpoint.every=never -- "$api" save
+  after=steps
+  [ $policy = sync ] && after='no step'
+  [ "$(grep -c "^\[[01]\] save: 0 after $after\$" "$scratch/out")" -eq 2 ] &&
+    run 0 run $two --set cluster.policy=$policy --set checkpoint.dir="$scratch/ck-$policy" --resume -- "$api" train &&
+    grep -q '^going on .*step [1-9]' "$scratch/out"
+  ok "$policy: a program has a checkpoint made, and the job goes on from it"
+done
 run 1 run $two -- "$api" leave
 grep -q '^\[1\] left after a moment$' "$scratch/out" &&
   grep -q 'the program has left the job' "$scratch/err"
@@ -65,6 +74,7 @@ cat >"$scratch/expected" <<'SAID'
 -2 gradweir_put: there is no key 77
 -12 gradweir_start: no step has begun
 -12 gradweir_end: no step has begun
+-12 gradweir_save: the job makes no checkpoints: it has no checkpoint.dir
 -12 gradweir_push: no step has begun
 -2 step.struct_size is not that of this library
 -12 gradweir_begin: a step has begun, and has not ended

@@ -254,6 +254,24 @@ static void ssp_waits_for_the_slowest(void **state)
     assert_true(ssp->answerable(&want, &view));
 }
 
+/* Beyond the ranks with samples, and the slowest of all, it waits. */
+static void ranks_without_samples_do_not_run_ahead(void **state)
+{
+    (void)state;
+    const struct gw_policy *async = gw_policy_find(GW_POLICY_ASYNC);
+    const struct gw_want want = {.condition = GW_WANT_HELD, .value = 7};
+    struct gw_policy_view view = {.mark = 7, .least = 2, .most = 6, .idle = 1};
+    assert_false(async->answerable(&want, &view));
+    view.most = 7;
+    assert_true(async->answerable(&want, &view));
+    view.most = 0;
+    view.least = 7;
+    assert_true(async->answerable(&want, &view));
+    view.least = 2;
+    view.idle = 0;
+    assert_true(async->answerable(&want, &view));
+}
+
 static void pushes_count_by_their_samples(void **state)
 {
     (void)state;
@@ -417,6 +435,7 @@ int main(void)
         cmocka_unit_test(single_pushes_come_in_the_order_of_their_rank),
         cmocka_unit_test(async_answers_who_has_pushed),
         cmocka_unit_test(ssp_waits_for_the_slowest),
+        cmocka_unit_test(ranks_without_samples_do_not_run_ahead),
         cmocka_unit_test(pushes_count_by_their_samples),
         cmocka_unit_test(only_stale_lr_gathers),
         cmocka_unit_test(a_run_opens_each_chunk_where_it_belongs),

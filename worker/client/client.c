@@ -16,6 +16,7 @@ static const struct {
 } parts[] = {
     {gw_client_session_open, gw_client_session_close},
     {gw_client_report_open, gw_client_report_close},
+    {gw_client_save_open, gw_client_save_close},
     {gw_client_decisions_open, gw_client_decisions_close},
     {gw_client_policy_open, gw_client_policy_close},
     {gw_client_cuts_open, gw_client_cuts_close},

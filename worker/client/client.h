@@ -461,6 +461,18 @@ enum gw_status gw_client_save(struct gw_client *client,
 enum gw_status gw_client_saved(struct gw_client *client);
 
 /*
+ * Asks the coordinator for a checkpoint; `waits_at`: of that clock, whose
+ * weights are here and of which this worker pushes nothing before the answer,
+ * while nobody goes on without it; NULL: of the next clock where one can be.
+ * The answer: GW_OK: it is complete; GW_EIO, with a line: it has failed;
+ * GW_EEND: the job ends. GW_EAGAIN, unless it waits: it is not there yet.
+ */
+void gw_client_ask_save(struct gw_client *client, const uint64_t *waits_at);
+enum gw_status gw_client_save_answer(struct gw_client *client,
+                                     int waits,
+                                     struct gw_error *why);
+
+/*
  * After declare: non-zero if the job goes on with a file that this worker has
  * saved; its size; n bytes of it, at `offset`. A file that cannot be read is a
  * failure.

@@ -16,6 +16,7 @@ static const struct gw_message_handler handlers[] = {
     {GW_FROM_COORDINATOR, GW_MESSAGE_VIEW, gw_client_got_view},
     {GW_FROM_COORDINATOR, GW_MESSAGE_START, gw_client_got_start},
     {GW_FROM_COORDINATOR, GW_MESSAGE_POLL, gw_client_got_poll},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_STATUS, gw_client_got_status},
     {GW_FROM_COORDINATOR, GW_MESSAGE_END, gw_client_got_end},
     {GW_FROM_COORDINATOR, GW_MESSAGE_FILE_REPLY, gw_client_got_file_reply},
     {GW_FROM_SHARD, GW_MESSAGE_WINDOW, gw_client_got_window},

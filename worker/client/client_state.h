@@ -11,6 +11,7 @@
  *   client_handler.c   table of messages; links that come, break and die
  *   client_session.c   the coordinator: join, job, view, start, end
  *   client_report.c    reports to the coordinator
+ *   client_save.c      a checkpoint that the caller asks for
  *   client_decision.c  the stream of decisions: end, cut, score, quorum
  *   client_policy.c    the policy that holds, and the switch to the next one
  *   client_split.c     this rank's part of each step
@@ -115,6 +116,7 @@ struct gw_client {
     /* parts, each private to its file */
     struct gw_client_session *session;
     struct gw_client_report *report;
+    struct gw_client_save *save;
     struct gw_client_decisions *decisions;
     struct gw_client_policy *policy;
     struct gw_client_split *split;
@@ -193,6 +195,12 @@ void gw_client_colocated(const struct gw_client *client,
                          struct gw_colocated *colocated_p);
 /* The step at which the job began or goes on. */
 uint64_t gw_client_first_step(const struct gw_client *client);
+
+/* ---- client_save.c ---- */
+
+enum gw_status gw_client_save_open(struct gw_client *client);
+void gw_client_save_close(struct gw_client *client);
+gw_message_handle_fn gw_client_got_status;
 
 /* ---- client_report.c ---- */
 

@@ -21,6 +21,7 @@ libworker_a_SOURCES += \
 	%D%/client_reduce_nvlink.c \
 	%D%/client_reduce_shm.c \
 	%D%/client_report.c \
+	%D%/client_save.c \
 	%D%/client_session.c \
 	%D%/client_shard.c \
 	%D%/client_split.c \

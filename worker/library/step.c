@@ -283,6 +283,38 @@ int gradweir_end(gradweir_job *job,
     return gw_driver_run(job->driver, &call, timeout_ms);
 }
 
+/* ---- a checkpoint ---- */
+
+/* Between two steps, or in one of which nothing has left, as if it had not
+   begun. */
+static unsigned stage_between(const struct gradweir_job *job)
+{
+    int is_untouched =
+        !job->is_pushed && job->met == GW_OK && job->step.task == GW_RANK_TRAIN;
+    return is_untouched ? GW_JOB_READY | GW_JOB_STEP : GW_JOB_READY;
+}
+
+static int save(struct gradweir_job *job, size_t first, size_t n)
+{
+    (void)first, (void)n;
+    struct gw_error why;
+    enum gw_status status = gw_rank_save(job->rank, &why);
+    if (status == GW_EAGAIN)
+        return GRADWEIR_ETIMEOUT; /* steps come first */
+    if (!gw_rank_is_over(job->rank) &&
+        (status == GW_EUSAGE || status == GW_EIO))
+        return gw_job_fails(job, status, "gradweir_save: %s", why.text);
+    return gw_job_take(job, status);
+}
+
+int gradweir_save(gradweir_job *job, int timeout_ms)
+{
+    const struct gw_driver_call call = {.run = save};
+    int status =
+        gw_job_check_call(job, "gradweir_save", stage_between(job), &call);
+    return status ? status : gw_driver_run(job->driver, &call, timeout_ms);
+}
+
 /* ---- the job's end ---- */
 
 static int finish(struct gradweir_job *job, size_t first, size_t n)
@@ -306,8 +338,8 @@ static unsigned stages_to_finish(const struct gradweir_job *job)
 int gradweir_finish(gradweir_job *job, int timeout_ms)
 {
     const struct gw_driver_call call = {.run = finish};
-    int status =
-        gw_job_check_call(job, "gradweir_finish", stages_to_finish(job), &call);
+    int status = gw_job_check_call(job, "gradweir_finish",
+                                   stage_between(job) | GW_JOB_ENDS, &call);
     if (status != GRADWEIR_OK)
         return status;
     return gw_driver_run(job->driver, &call, timeout_ms);

@@ -291,8 +291,10 @@ static enum gw_status push(struct gw_rank *rank, size_t first, size_t n)
 {
     const struct part *part = part_of(rank, first);
     const struct gone gone = rank->local->gone[first];
-    /* weights count by their steps: they are there without a sample, too */
-    int weights = !is_way(&rank->local->rounds);
+    /* weights count by their steps: they are there without a sample, too; but
+       a trainer that has left brings none */
+    int weights =
+        !is_way(&rank->local->rounds) && (!rank->leaves || part->samples > 0);
     uint64_t count = weights ? part->next - part->version : part->samples;
     int bytes = weights || gone.stepped;
     for (size_t key = first; key < first + n; key++) {

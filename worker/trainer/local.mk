@@ -21,6 +21,7 @@ libworker_a_SOURCES += \
 	%D%/rank.h \
 	%D%/rank_declare.c \
 	%D%/rank_pull.c \
+	%D%/rank_save.c \
 	%D%/rank_score.c \
 	%D%/rank_state.h \
 	%D%/rank_step.c \

@@ -283,6 +283,16 @@ void gw_rank_end(struct gw_rank *rank,
                  const struct gw_rank_sum *sum);
 
 /*
+ * Between two steps: a checkpoint of the job. Under sync it is of the step that
+ * begins next, and the call waits until it is complete on disk. Under other
+ * policies ranks come to one clock in their next steps: GW_EAGAIN: it is not
+ * complete, call again after a step. GW_EEND: the job ends; GW_EUSAGE: it has
+ * no checkpoint.dir, and GW_EIO: the checkpoint failed, both with a line in
+ * *why, leave the rank as it was.
+ */
+enum gw_status gw_rank_save(struct gw_rank *rank, struct gw_error *why);
+
+/*
  * After GW_EEND of gw_rank_begin the tensors have the job's last weights. Says
  * good-bye with their digest, waits for the end of the job, and returns the
  * job's status. No work that was queued on the device reads other ranks' memory

@@ -6,6 +6,7 @@
  *   rank_phase.c     from one step to the next
  *   rank_step.c     one step: weights needed, gradients ready
  *   rank_pull.c     weights of a step before its end
+ *   rank_save.c     a checkpoint that the trainer asks for
  *   rank_score.c    when the test set is scored, and how
  *   report.c        steps that the coordinator is told of
  *   local.c         policies under which a rank takes steps of its own
@@ -100,6 +101,8 @@ struct gw_rank {
     int whole;    /* all weights are there: the set is scored */
     int leaves;   /* the trainer has no further step, */
     int left;     /* which the coordinator has been told of */
+    int saves;    /* a checkpoint was asked for, and */
+    int stands;   /* the rank waits for it at its clock */
     uint64_t uncounted_samples; /* the last step's, which may be late */
 
     uint64_t scored_clock; /* the last evaluation's */
