@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,36 @@ class JobTest(unittest.TestCase):
         if outcome.code != code:
             self.fail(f"exit code {outcome.code}, not {code}, of {case.__name__}:\n{outcome.text}")
         return outcome
+
+    def alone(self, case: Callable[[], None], *arguments: str, ranks: int = 2) -> dict:
+        """Runs the function on each rank of a process group of torch's own, and
+        gives what each told."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        module = Path(sys.modules[case.__module__].__file__ or "").resolve()
+        processes = []
+        for rank in range(ranks):
+            env = {
+                **os.environ,
+                "RANK": str(rank),
+                "WORLD_SIZE": str(ranks),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "OMP_NUM_THREADS": "1",
+            }
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, str(module), case.__name__, *arguments],
+                    env=env,
+                    cwd=self.dir,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            self.addCleanup(processes[-1].kill)
+        outs = [process.communicate(timeout=LIMIT_S)[0] for process in processes]
+        return {rank: _read(out).get(0) for rank, out in enumerate(outs)}
 
     def program(self, command: list[str], env: dict[str, str] | None = None) -> Outcome:
         done = subprocess.run(

@@ -1,0 +1,148 @@
+"""Checkpoints, resumption and state dicts of states that are on servers; scores
+and reports."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from torch import nn
+
+import gradweir.torch
+from models import apart, batch, digest, groups_of, loss_of, net
+from support import RANK, WORLD, JobTest, main, tell
+
+
+def _adamw(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(groups_of(model), lr=1e-3)
+
+
+def trains(until: str) -> None:
+    """Steps up to a clock, from where the job stands."""
+    model = net(seed=7 + RANK)
+    with gradweir.torch.Optimizer(_adamw(model), model, log=False) as optimizer:
+        began = optimizer.clock
+        while optimizer.clock < int(until):
+            x, y = batch(optimizer.clock)
+            optimizer.param_groups[0]["lr"] = 1e-3 * (1 + optimizer.clock % 3)
+            optimizer.zero_grad()
+            loss_of(model, x[RANK::WORLD], y[RANK::WORLD]).backward()
+            optimizer.step()
+        tell(began=began, digest=digest(model))
+
+
+def tells_state() -> None:
+    """state_dict() on rank 0 in the middle, beside torch's own."""
+    model, alone = net(), net()
+    reference = _adamw(alone)
+    with gradweir.torch.Optimizer(_adamw(model), model, log=False) as optimizer:
+        for step in range(8):
+            x, y = batch(step)
+            for m, o, part in (
+                (model, optimizer, slice(RANK, None, WORLD)),
+                (alone, reference, slice(None)),
+            ):
+                o.zero_grad()
+                loss_of(m, x[part], y[part]).backward()
+                o.step()
+            if step == 4 and RANK == 0:
+                mine, theirs = optimizer.state_dict(), reference.state_dict()
+                tell(
+                    params=[g["params"] for g in mine["param_groups"]]
+                    == [g["params"] for g in theirs["param_groups"]],
+                    steps={float(s["step"]) for s in mine["state"].values()}
+                    == {float(s["step"]) for s in theirs["state"].values()},
+                    apart=max(
+                        (mine["state"][i][name] - theirs["state"][i][name]).abs().max().item()
+                        for i in theirs["state"]
+                        for name in ("exp_avg", "exp_avg_sq")
+                    ),
+                )
+                torch.optim.AdamW(groups_of(net()), lr=1).load_state_dict(mine)
+        tell(weights=apart(model, alone))
+
+
+def scores() -> None:
+    model = net()
+    asked = []
+
+    def score() -> tuple[float, int, int]:
+        asked.append(RANK)
+        return 0.5, 3 + RANK, 10
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with gradweir.torch.Optimizer(optimizer, model, score=score, log=False) as optimizer:
+        for step in range(7):
+            x, y = batch(step)
+            optimizer.zero_grad()
+            loss = loss_of(model, x, y)
+            loss.backward()
+            optimizer.report(loss, samples=len(y))
+            optimizer.step()
+    tell(asked=len(asked))
+
+
+class State(JobTest):
+    def test_resume(self) -> None:
+        """10 steps, then 10 more on another number of servers: the bits of 20 at once"""
+        save = ("checkpoint.dir=ck",)
+        whole = self.job(trains, "20")
+        self.job(trains, "10", settings=save)
+        rest = self.job(trains, "20", settings=save, servers=1, options=("--resume",))
+        self.assertEqual(rest.told[0]["began"], 10)
+        self.assertEqual(rest.told[0]["digest"], whole.told[0]["digest"])
+        self.assertEqual(rest.told[1]["digest"], whole.told[0]["digest"])
+        model = net(seed=1)
+        optimizer = _adamw(model)
+        step = gradweir.torch.load_checkpoint(os.path.join(self.dir, "ck"), model, optimizer)
+        self.assertEqual(step, 20)
+        self.assertEqual(digest(model), whole.told[0]["digest"])
+        self.assertEqual(float(optimizer.state_dict()["state"][0]["step"]), 20)
+
+    def test_state_dict(self) -> None:
+        """state_dict() is torch's, though the states are on the servers"""
+        outcome = self.job(tells_state, settings=("checkpoint.dir=ck",))
+        told = outcome.told[0]
+        self.assertTrue(told["params"] and told["steps"])
+        self.assertLessEqual(told["apart"], 1e-6)
+        self.assertLessEqual(told["weights"], 1e-5)
+
+    def test_no_directory(self) -> None:
+        """state_dict() without checkpoint.dir says what to do"""
+        outcome = self.job(tells_state, code=1)
+        self.assert_says(outcome, "checkpoint.dir", "--set checkpoint.dir=DIR")
+
+    def test_damage(self) -> None:
+        """a damaged checkpoint and an empty directory are named"""
+        with self.assertRaisesRegex(FileNotFoundError, "has no checkpoint"):
+            gradweir.torch.load_checkpoint(self.dir, net())
+        self.job(trains, "2", settings=("checkpoint.dir=ck",))
+        shard = os.path.join(self.dir, "ck", "step-00000002", "shard-0-of-2.safetensors")
+        with open(shard, "r+b") as file:
+            file.seek(-5, os.SEEK_END)
+            file.write(b"\x01")
+        with self.assertRaisesRegex(ValueError, "shard-0-of-2.safetensors is damaged"):
+            gradweir.torch.load_checkpoint(os.path.join(self.dir, "ck"), net())
+
+    def test_worker_resume(self) -> None:
+        """where="worker" keeps no weights on servers, and says so at --resume"""
+        self.job(trains, "2", settings=("checkpoint.dir=ck",))
+        outcome = self.job(
+            _resumes_worker, settings=("checkpoint.dir=ck",), options=("--resume",), code=1
+        )
+        self.assertNotEqual(outcome.code, 0)
+
+    def test_score(self) -> None:
+        """the job asks for scores of the test set, and prints that of all ranks"""
+        outcome = self.job(scores, settings=("train.eval_every=3 steps",))
+        self.assertGreaterEqual(outcome.told[0]["asked"], 2)
+        self.assert_says(outcome, "test accuracy 0.3500")
+
+
+def _resumes_worker() -> None:
+    model = net()
+    gradweir.torch.Optimizer(_adamw(model), model, where="worker", log=False)
+
+
+if __name__ == "__main__":
+    main()
