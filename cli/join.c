@@ -29,17 +29,10 @@ enum gw_status gw_cli_join_take_secret(const struct gw_option *option,
 enum gw_status gw_cli_join_complete(struct gw_cli_join *join,
                                     struct gw_error *error)
 {
-    const char *host = gw_environment_get("MASTER_ADDR");
-    const char *port = gw_environment_get("MASTER_PORT");
-    const char *from = join->join ? "--join" : GW_ENVIRONMENT_COORDINATOR;
+    const char *from = "--join";
     if (!join->join)
-        join->join = gw_environment_get(GW_ENVIRONMENT_COORDINATOR);
-    if (!join->join && host && port) {
-        snprintf(join->address, sizeof join->address,
-                 strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-        join->join = join->address;
-        from = "MASTER_ADDR, MASTER_PORT";
-    }
+        join->join = gw_environment_coordinator(join->address,
+                                                sizeof join->address, &from);
     if (!join->join)
         return gw_fail(error, GW_EUSAGE,
                        "%s: --join HOST:PORT is missing, the address that the "

@@ -108,7 +108,8 @@ typedef void (*gradweir_log_cb)(void *owner, int level, const char *line);
 struct gradweir_options {
     size_t struct_size;
     /* HOST:PORT of the coordinator; NULL: GRADWEIR_COORDINATOR of the
-       environment, which gradweir run sets */
+       environment, which gradweir run sets, else MASTER_ADDR and MASTER_PORT,
+       which need a rank */
     const char *coordinator;
     /* the rank to ask for; GRADWEIR_ANY_RANK: RANK of the environment, else
        one that is free */

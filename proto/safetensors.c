@@ -158,10 +158,11 @@ static enum gw_status make_bytes(const json_t *root,
     size_t n = (used + GW_SAFETENSORS_ALIGN - 1) / GW_SAFETENSORS_ALIGN *
                GW_SAFETENSORS_ALIGN;
     if (n - GW_SAFETENSORS_PREFIX_BYTES > GW_SAFETENSORS_HEADER_MAX)
-        return gw_fail(error, GW_ERANGE,
-                       "a safetensors header of %zu bytes is beyond the "
-                       "limit of %u; use fewer or shorter names",
-                       n, GW_SAFETENSORS_HEADER_MAX);
+        return gw_fail(
+            error, GW_ERANGE,
+            "a safetensors header of %zu bytes is beyond the "
+            "limit of %u; use fewer or shorter names, or more servers",
+            n, GW_SAFETENSORS_HEADER_MAX);
     header->bytes = malloc(n);
     if (json_bytes == 0 || !header->bytes ||
         json_dumpb(root, (char *)header->bytes + GW_SAFETENSORS_PREFIX_BYTES,

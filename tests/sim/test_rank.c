@@ -65,6 +65,7 @@ static struct trainer {
 static uint64_t test_samples;       /* 0: there is no test set */
 static uint64_t lasts[CLUSTER_MAX]; /* steps that a trainer makes, where it
                                        knows the data itself; 0: the job does */
+static uint64_t samples_said; /* of each step, by the trainer; 0: its weight */
 static int dawdles; /* rank 0, before it says that it has no further step */
 static struct cluster cluster;
 static const struct gw_sim_options calm = {
@@ -189,7 +190,7 @@ static enum gw_status run(struct trainer *trainer)
     uint64_t most = lasts[trainer - trainers];
     while ((most == 0 || trainer->trained < most) &&
            gw_rank_begin(trainer->rank, &step) == GW_OK) {
-        struct gw_rank_sum sum = {0};
+        struct gw_rank_sum sum = {.samples = samples_said};
         enum gw_status status = step.task == GW_RANK_TRAIN
                                     ? train(trainer, &step, &sum.loss)
                                     : score(trainer, &step, &sum);
@@ -433,6 +434,23 @@ static void rank_0_ends_the_job(void **state)
     }
 }
 
+/* A step's weight is the trainer's affair: the rate goes by its samples. */
+static void samples_are_those_that_the_trainer_reports(void **state)
+{
+    const char *const settings[] = {EXTERNAL, NULL};
+    (void)state;
+    for (samples_said = 0; samples_said <= 7; samples_said += 7) {
+        test_samples = 0;
+        open_job(settings, NO_MISTAKE);
+        lasts[0] = lasts[1] = lasts[2] = 12;
+        cluster_finish(&cluster, LIMIT_US);
+        assert_int_equal(cluster.final.workers.value[GW_METRIC_SAMPLES],
+                         3 * 12 * (samples_said ? samples_said : 1));
+        cluster_close(&cluster);
+    }
+    samples_said = 0;
+}
+
 /* ---- mistakes ---- */
 
 static void mistakes_end_the_job_by_name(void **state)
@@ -477,6 +495,7 @@ int main(void)
         cmocka_unit_test(every_policy_comes_to_the_target),
         cmocka_unit_test(a_rank_without_samples_takes_part),
         cmocka_unit_test(rank_0_ends_the_job),
+        cmocka_unit_test(samples_are_those_that_the_trainer_reports),
         cmocka_unit_test(mistakes_end_the_job_by_name),
     };
     cluster_data_open(&cluster.train, &cluster.test);

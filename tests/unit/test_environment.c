@@ -22,6 +22,8 @@ static int forget(void **state)
 {
     static const char *const names[] = {"GRADWEIR_COORDINATOR",
                                         "GRADWEIR_SECRET_FD",
+                                        "MASTER_ADDR",
+                                        "MASTER_PORT",
                                         "RANK",
                                         "LOCAL_RANK",
                                         "WORLD_SIZE",
@@ -60,6 +62,30 @@ static void a_program_learns_its_place(void **state)
     assert_string_equal(options.coordinator, "[::1]:7000");
     assert_int_equal(options.rank, 3);
     assert_null(options.secret);
+}
+
+static void other_launchers_name_the_coordinator_too(void **state)
+{
+    struct gw_join_options options = {.rank = GW_RANK_NONE};
+    struct gw_error error;
+    (void)state;
+    setenv("MASTER_ADDR", "::1", 1);
+    setenv("MASTER_PORT", "7000", 1);
+    assert_int_equal(gw_join_environment(&options, &error), GW_EUSAGE);
+    assert_string_equal(error.text,
+                        "MASTER_ADDR is set, and RANK is not: set RANK to the "
+                        "number of this process, 0 to cluster.workers - 1, or "
+                        "join by GRADWEIR_COORDINATOR alone");
+    setenv("RANK", "3", 1);
+    options = (struct gw_join_options){.rank = GW_RANK_NONE};
+    assert_int_equal(gw_join_environment(&options, &error), GW_OK);
+    assert_string_equal(options.coordinator, "[::1]:7000");
+    assert_int_equal(options.rank, 3);
+    setenv("GRADWEIR_COORDINATOR", "own:1", 1);
+    unsetenv("RANK");
+    options = (struct gw_join_options){.rank = GW_RANK_NONE};
+    assert_int_equal(gw_join_environment(&options, &error), GW_OK);
+    assert_string_equal(options.coordinator, "own:1");
 }
 
 static void options_win(void **state)
@@ -105,8 +131,9 @@ static void a_wrong_one_is_told(void **state)
     assert_int_equal(gw_join_environment(&options, &error), GW_EUSAGE);
     assert_string_equal(
         error.text,
-        "GRADWEIR_COORDINATOR is not set: start the program by gradweir run, "
-        "or set that to the address that the coordinator prints");
+        "no coordinator to join: start the program by gradweir run, or set "
+        "GRADWEIR_COORDINATOR, or MASTER_ADDR, MASTER_PORT and RANK, to the "
+        "address that the coordinator prints");
     refuses("GRADWEIR_COORDINATOR", "somewhere",
             "GRADWEIR_COORDINATOR: \"somewhere\" is no address: expected "
             "HOST:PORT or [IPV6]:PORT, with a port of 1..65535");
@@ -158,6 +185,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_program_learns_its_place, forget),
+        cmocka_unit_test_setup(other_launchers_name_the_coordinator_too,
+                               forget),
         cmocka_unit_test_setup(options_win, forget),
         cmocka_unit_test_setup(the_secret_can_be_read_again, forget),
         cmocka_unit_test_setup(a_wrong_one_is_told, forget),

@@ -3,7 +3,9 @@
 #include "worker/trainer/environment.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/text.h"
 #include "proto/login.h"
@@ -33,6 +35,20 @@ const char *gw_environment_get(const char *name)
 {
     const char *value = getenv(name);
     return value && value[0] ? value : NULL;
+}
+
+const char *
+gw_environment_coordinator(char *room, size_t room_bytes, const char **from_p)
+{
+    const char *own = gw_environment_get(GW_ENVIRONMENT_COORDINATOR);
+    const char *host = gw_environment_get("MASTER_ADDR");
+    const char *port = gw_environment_get("MASTER_PORT");
+    *from_p = own ? GW_ENVIRONMENT_COORDINATOR : GW_ENVIRONMENT_MASTER;
+    if (own || !host || !port)
+        return own;
+    snprintf(room, room_bytes, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host,
+             port);
+    return room;
 }
 
 /* Reads a variable that has a number in that range, without a line. */

@@ -5,6 +5,7 @@
 #ifndef GW_WORKER_ENVIRONMENT_H
 #define GW_WORKER_ENVIRONMENT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/log.h"
@@ -13,9 +14,17 @@
 /* gradweir run sets these for a program. */
 #define GW_ENVIRONMENT_COORDINATOR "GRADWEIR_COORDINATOR" /* HOST:PORT */
 #define GW_ENVIRONMENT_SECRET_FD   "GRADWEIR_SECRET_FD"
+/* Launchers of other frameworks set these. */
+#define GW_ENVIRONMENT_MASTER "MASTER_ADDR, MASTER_PORT"
 
 /* A variable; NULL if it is unset or empty. */
 const char *gw_environment_get(const char *name);
+
+/* The address of the coordinator: GRADWEIR_COORDINATOR, else MASTER_ADDR and
+   MASTER_PORT, as HOST:PORT in `room`; *from_p names the variables. NULL: they
+   are unset. */
+const char *
+gw_environment_coordinator(char *room, size_t room_bytes, const char **from_p);
 
 /* RANK; *rank_p stays as it is where that is unset. GW_EUSAGE. */
 enum gw_status gw_environment_rank(uint32_t *rank_p, struct gw_error *error);

@@ -23,19 +23,37 @@
 
 /* ---- what a launcher says ---- */
 
+/* Such launchers number their processes, too: without that a variable was left
+   behind, or is missing. */
+static enum gw_status check_master(const struct gw_join_options *options,
+                                   struct gw_error *error)
+{
+    if (gw_environment_get(GW_ENVIRONMENT_COORDINATOR) ||
+        options->rank != GW_RANK_NONE || gw_environment_get("RANK"))
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "MASTER_ADDR is set, and RANK is not: set RANK to the "
+                   "number of this process, 0 to cluster.workers - 1, or join "
+                   "by " GW_ENVIRONMENT_COORDINATOR " alone");
+}
+
 static enum gw_status take_coordinator(struct gw_join_options *options,
                                        struct gw_error *error)
 {
-    static const char name[] = GW_ENVIRONMENT_COORDINATOR;
+    const char *from;
     if (options->coordinator && options->coordinator[0])
         return GW_OK;
-    options->coordinator = gw_environment_get(name);
-    if (options->coordinator)
-        return gw_text_address(name, options->coordinator, 0, error);
-    return gw_fail(error, GW_EUSAGE,
-                   "%s is not set: start the program by gradweir run, or set "
-                   "that to the address that the coordinator prints",
-                   name);
+    options->coordinator = gw_environment_coordinator(
+        options->address, sizeof options->address, &from);
+    if (!options->coordinator)
+        return gw_fail(error, GW_EUSAGE,
+                       "no coordinator to join: start the program by gradweir "
+                       "run, or set " GW_ENVIRONMENT_COORDINATOR
+                       ", or MASTER_ADDR, MASTER_PORT and RANK, to the address "
+                       "that the coordinator prints");
+    enum gw_status status =
+        gw_text_address(from, options->coordinator, 0, error);
+    return status == GW_OK ? check_master(options, error) : status;
 }
 
 static enum gw_status take_secret(struct gw_join_options *options,

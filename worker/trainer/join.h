@@ -31,7 +31,9 @@ struct gw_join_options {
     uint32_t rank;                  /* wanted; GW_RANK_NONE: any */
     struct gw_log *log;             /* NULL: none */
     int compare_world; /* WORLD_SIZE must be the job's number of workers */
-    struct gw_secret handed; /* gw_join_environment's place for the secret */
+    /* gw_join_environment's places for the secret and the address */
+    struct gw_secret handed;
+    char address[GW_STRING_MAX];
     /* as in struct gw_client_options, also while the coordinator is asked */
     const char *(*gives_up)(void *owner);
     /* as in struct gw_rank_options; may be NULL */
@@ -41,11 +43,12 @@ struct gw_join_options {
 
 /*
  * Fills in the options that a launcher gives a program by variables (see
- * worker/trainer/environment.h): GRADWEIR_COORDINATOR where `coordinator` is
- * NULL or "", GRADWEIR_SECRET_FD, RANK where `rank` is GW_RANK_NONE,
- * WORLD_SIZE. The options stay at their place from here on. The descriptor of
- * the secret stays open: a process may join again, and so may programs that it
- * starts. GW_EUSAGE, GW_EIO, each with a line that names the variable.
+ * worker/trainer/environment.h): GRADWEIR_COORDINATOR, or MASTER_ADDR
+ * and MASTER_PORT, which need a rank, where `coordinator` is NULL or "",
+ * GRADWEIR_SECRET_FD, RANK where `rank` is GW_RANK_NONE, WORLD_SIZE. The
+ * options stay at their place from here on. The descriptor of the secret stays
+ * open: a process may join again, and so may programs that it starts.
+ * GW_EUSAGE, GW_EIO, each with a line that names the variable.
  */
 enum gw_status gw_join_environment(struct gw_join_options *options,
                                    struct gw_error *error);
