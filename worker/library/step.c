@@ -326,15 +326,6 @@ static int finish(struct gradweir_job *job, size_t first, size_t n)
     return gw_job_take(job, status);
 }
 
-/* A step of which nothing has left is given up: it was never begun. */
-static unsigned stages_to_finish(const struct gradweir_job *job)
-{
-    unsigned between = GW_JOB_READY | GW_JOB_ENDS;
-    int is_untouched =
-        !job->is_pushed && job->met == GW_OK && job->step.task == GW_RANK_TRAIN;
-    return is_untouched ? between | GW_JOB_STEP : between;
-}
-
 int gradweir_finish(gradweir_job *job, int timeout_ms)
 {
     const struct gw_driver_call call = {.run = finish};

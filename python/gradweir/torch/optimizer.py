@@ -279,6 +279,12 @@ class Optimizer(torch.optim.Optimizer):
         seen here."""
         if self.where != "servers":
             return self.inner.state_dict()
+        if self.policy != "sync":
+            raise RuntimeError(
+                f'gradweir: state_dict(): the states are on the servers, which under '
+                f'cluster.policy = "{self.policy}" save them while steps go on: let '
+                f"checkpoint.every do that, and read them by gradweir.torch.load_checkpoint"
+            )
         directory = self.job.setting("checkpoint.dir")
         if not directory:
             raise RuntimeError(
