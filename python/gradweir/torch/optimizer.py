@@ -276,8 +276,8 @@ class Optimizer(torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """In torch's format. Where servers have the states, asks them for a
         checkpoint, waits for it, and reads it: the job's checkpoint.dir must be
-        seen here."""
-        if self.where != "servers":
+        seen here. Before the first step there are none."""
+        if self.where != "servers" or self.clock == 0:
             return self.inner.state_dict()
         if self.policy != "sync":
             raise RuntimeError(

@@ -13,6 +13,14 @@ from typing import Optional
 import torch
 
 
+def _sum_of(gradient: torch.Tensor) -> torch.Tensor:
+    return gradient.detach().sum(dtype=torch.float32)
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return bool(((a == b) | (a.isnan() & b.isnan())).item())
+
+
 class Watch:
     """The firings of `n` parameters' hooks in a round."""
 
@@ -22,6 +30,9 @@ class Watch:
         self._final: Optional[list[int]] = None
         self._version = [0] * n
         self._place = [0] * n
+        self._sum: list[Optional[torch.Tensor]] = [None] * n
+        self._sums = True  # are taken: in the first round, and if that needed them
+        self._rewritten = False
 
     @property
     def learns(self) -> bool:
@@ -40,6 +51,8 @@ class Watch:
         self.fired[i] += 1
         self._version[i] = gradient._version
         self._place[i] = gradient.data_ptr()
+        if self._sums:
+            self._sum[i] = _sum_of(gradient)
         return self._final is not None and self.fired[i] == self._final[i]
 
     def is_late(self, i: int) -> bool:
@@ -47,10 +60,20 @@ class Watch:
         return self._final is not None and 0 < self._final[i] < self.fired[i]
 
     def was_changed(self, i: int, gradient: torch.Tensor) -> bool:
-        """Somebody wrote to the gradient since its last firing."""
-        return self.fired[i] > 0 and (
-            gradient._version != self._version[i] or gradient.data_ptr() != self._place[i]
-        )
+        """Somebody has changed the gradient since its last firing. Writing what
+        was there is no change: to measure the norm, transformers' Trainer clips
+        at infinity."""
+        if self.fired[i] == 0:
+            return False
+        if gradient.data_ptr() != self._place[i]:
+            return True
+        if gradient._version == self._version[i]:
+            return False
+        seen = self._sum[i]
+        if seen is None or not _same(seen, _sum_of(gradient)):
+            return True
+        self._rewritten = True
+        return False
 
     def end_round(self) -> None:
         """The next firings are of another round. What fired less often, as in a
@@ -58,6 +81,8 @@ class Watch:
         does."""
         if self._final is None:
             self._final = list(self.fired)
+            self._sums = self._rewritten
+            self._sum = [None] * len(self._sum)
         else:
             self._final = [
                 known or seen for known, seen in zip(self._final, self.fired)
