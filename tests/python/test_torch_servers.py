@@ -50,7 +50,7 @@ def many_kinds() -> None:
     class Zoo(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.conv = nn.Conv2d(1, 4, 3).to(memory_format=torch.channels_last)
+            self.conv = nn.Conv2d(1, 4, 3, bias=False).to(memory_format=torch.channels_last)
             self.norm = nn.BatchNorm2d(4)
             self.embed = nn.Parameter(torch.randn(10, 4))
             self.tied = nn.Linear(4, 10, bias=False)
@@ -106,6 +106,7 @@ def accumulates(overlap: str) -> None:
                 (loss_of(alone, x, y) / 4).backward()
             optimizer.step()
             reference.step()
+        optimizer.wait()
         tell(apart=apart(model, alone))
 
 

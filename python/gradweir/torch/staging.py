@@ -49,12 +49,13 @@ class HostStaging:
 
 
 class CudaStaging:
-    """Tensors of one GPU. The computation waits for no copy of a gradient, and
-    only on the GPU for those of weights."""
+    """Tensors of one GPU, and some of the host. The computation waits for no
+    copy of a gradient."""
 
     def __init__(self, job: Job, entries: list[Entry], device: torch.device) -> None:
         self._job = job
         self._entries = entries
+        self._host = HostStaging(job, entries)
         self._stream = torch.cuda.Stream(device)
         self._out: list[Optional[torch.Tensor]] = [None] * len(entries)
         self._in: list[Optional[torch.Tensor]] = [None] * len(entries)
@@ -68,6 +69,9 @@ class CudaStaging:
         return held
 
     def push(self, key: int, value: torch.Tensor) -> None:
+        if value.device.type == "cpu":
+            self._host.push(key, value)
+            return
         out = self._pinned(self._out, key, value)
         self._stream.wait_stream(torch.cuda.current_stream(value.device))
         with torch.cuda.stream(self._stream):
@@ -93,6 +97,9 @@ class CudaStaging:
             self._push_next()
 
     def take(self, key: int, tensor: torch.Tensor) -> None:
+        if tensor.device.type == "cpu":
+            self._host.take(key, tensor)
+            return
         # The copy that read this memory a step ago is over: `taken` waited for
         # the stream, and the computation has used the weights since.
         into = self._pinned(self._in, key, tensor)
@@ -105,17 +112,16 @@ class CudaStaging:
 
 
 def staging_of(job: Job, entries: list[Entry]) -> "HostStaging | CudaStaging":
-    """The way for these tensors, which are all on one device."""
-    devices = {entry.tensor.device for entry in entries}
+    """The way for these tensors, of the host and of one GPU at most."""
+    devices = {entry.tensor.device for entry in entries} - {torch.device("cpu")}
+    if not devices:
+        return HostStaging(job, entries)
     if len(devices) > 1:
         raise ValueError(
             f"gradweir: the parameters are on {len(devices)} devices "
-            f"({', '.join(sorted(map(str, devices)))}); one per rank is possible: start a rank "
-            f"for each"
+            f"({', '.join(sorted(map(str, devices)))}): start a rank for each"
         )
     device = devices.pop()
-    if device.type == "cpu":
-        return HostStaging(job, entries)
-    if device.type == "cuda":
-        return CudaStaging(job, entries, device)
-    raise ValueError(f"gradweir: parameters on {device}: cpu and cuda are possible")
+    if device.type != "cuda":
+        raise ValueError(f"gradweir: there are parameters on {device}: cpu and cuda are possible")
+    return CudaStaging(job, entries, device)
