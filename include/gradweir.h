@@ -202,7 +202,7 @@ struct gradweir_declaration {
     uint64_t step_weight;
     int scores;         /* the program scores a test set when it is asked to */
     const char *device; /* the computing device, for people; may be NULL */
-    /* [n_groups], at most 4096; NULL: one, of the job's optimizer */
+    /* [n_groups], at most 1024; NULL: one, of the job's optimizer */
     const struct gradweir_group *groups;
     size_t n_groups;
     /* "sgd", "momentum", "nesterov", "adam", "adamw", "lamb" or "none": the
@@ -276,6 +276,26 @@ GRADWEIR_API int gradweir_take(gradweir_job *job, size_t key, void *weights);
  */
 GRADWEIR_API const float *gradweir_weights(const gradweir_job *job, size_t key);
 GRADWEIR_API float *gradweir_gradients(gradweir_job *job, size_t key);
+
+/* Hyperparameters of the job's optimizer; each has the meaning, and the range,
+   that it has in PyTorch. An optimizer reads those that it has. */
+struct gradweir_terms {
+    size_t struct_size;
+    double lr, weight_decay, momentum, beta1, beta2, eps;
+};
+
+/*
+ * Hyperparameters of a group from the next update on, until they are set again:
+ * from gradweir_declare on, between steps or within a step before its first
+ * push. Until then a group has the job's (optimizer.*, with its schedule).
+ * Under policies that apply the pushes of a step together, ranks with a weight
+ * in a step have the same, or the job ends by naming the difference. Does not
+ * wait for the network. GRADWEIR_EINVAL: a group without an optimizer, a value
+ * out of its range.
+ */
+GRADWEIR_API int gradweir_terms(gradweir_job *job,
+                                uint32_t group,
+                                const struct gradweir_terms *terms);
 
 /* The weight of this rank's gradients in this step, before the first push; a
    gradient is a sum over the samples, or a mean, times this weight. 0: this

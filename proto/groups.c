@@ -145,13 +145,17 @@ int gw_group_has(struct gw_group group, uint32_t rank)
     return rank >= group.first && rank - group.first < group.n;
 }
 
+/* A bit beside the number of enum gw_part_gradient. */
+#define SETS_TERMS 0x100u
+
 void gw_parts_encode(const struct gw_part *part, uint32_t n, uint8_t *out)
 {
     for (uint32_t i = 0; i < n; i++) {
         gw_put_u32(out + (size_t)i * GW_PART_BYTES, part[i].rank);
         gw_put_u32(out + (size_t)i * GW_PART_BYTES + 4, part[i].samples);
         gw_put_u32(out + (size_t)i * GW_PART_BYTES + 8,
-                   (uint32_t)part[i].gradient);
+                   (uint32_t)part[i].gradient |
+                       (part[i].terms ? SETS_TERMS : 0));
     }
 }
 
@@ -165,12 +169,13 @@ enum gw_status gw_parts_decode(const uint8_t *in,
         return GW_EPROTO;
     for (uint32_t i = 0; i < n; i++) {
         const uint8_t *from = in + (size_t)i * GW_PART_BYTES;
-        uint32_t gradient = gw_get_u32(from + 8);
+        uint32_t word = gw_get_u32(from + 8), gradient = word & ~SETS_TERMS;
         if (gw_get_u32(from) != first + i || gradient > GW_GRADIENT_UNCOUNTED)
             return GW_EPROTO;
         part[i] = (struct gw_part){.rank = first + i,
                                    .samples = gw_get_u32(from + 4),
-                                   .gradient = (enum gw_part_gradient)gradient};
+                                   .gradient = (enum gw_part_gradient)gradient,
+                                   .terms = (word & SETS_TERMS) != 0};
     }
     return GW_OK;
 }

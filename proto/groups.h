@@ -74,6 +74,7 @@ struct gw_part {
     uint32_t rank;
     uint32_t samples;
     enum gw_part_gradient gradient;
+    uint8_t terms; /* the rank sets terms at this clock (proto/terms.h) */
 };
 
 #define GW_PART_BYTES 12

@@ -67,6 +67,8 @@ libproto_a_SOURCES = \
 	%D%/staleness.h \
 	%D%/status.c \
 	%D%/status.h \
+	%D%/terms.c \
+	%D%/terms.h \
 	%D%/text.c \
 	%D%/text.h \
 	%D%/wire.c \

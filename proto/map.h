@@ -25,7 +25,7 @@
 #define GW_KEY_NAME_MAX    256
 #define GW_KEY_DIMS_MAX    8
 #define GW_KEYS_MAX        65536
-#define GW_KEY_GROUPS_MAX  4096
+#define GW_KEY_GROUPS_MAX  1024 /* the terms of all fit a frame */
 #define GW_CHUNKS_MAX      (1u << 20)
 #define GW_ARENA_ALIGN     64
 #define GW_CHUNK_BYTES_MIN ((size_t)64 << 10)

@@ -121,7 +121,7 @@ static int shape_is_legal(uint8_t kind, uint32_t window, uint32_t length)
     if (window != GW_WINDOW_NONE)
         return 0;
     if (kind == GW_FRAME_CONTROL || kind == GW_FRAME_WANT ||
-        kind == GW_FRAME_PARTS)
+        kind == GW_FRAME_PARTS || kind == GW_FRAME_TERMS)
         return length > 0 && length <= GW_MESSAGE_BYTES_MAX;
     if (kind == GW_FRAME_EXPORTED)
         return length == GW_EXPORTED_BYTES;

@@ -45,7 +45,9 @@
     X(GW_FRAME_PARTS,     9, "parts")     /* an array of struct gw_part: the   \
                                              parts of a chunk's sum */         \
     X(GW_FRAME_EXPORTED,    10, "exported")     /* a struct gw_exported: in the place   \
-                                             of a put */
+                                             of a put */                       \
+    X(GW_FRAME_TERMS,    11, "terms")     /* an array of struct gw_group_terms \
+                                             that hold from its clock on */
 /* clang-format on */
 
 enum gw_frame_kind {

@@ -127,7 +127,8 @@ struct gw_commit_size {
     uint64_t samples; /* of the sum */
     double clip;
     double loss_scale; /* of the gradients */
-    double lr_factor;  /* on the schedule */
+    double lr_factor;  /* on that of the terms */
+    struct gw_terms terms;
 };
 
 /* commit_update.c: the update of a chunk as it stands. */

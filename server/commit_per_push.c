@@ -53,21 +53,26 @@ static void apply_group(struct gw_server *server, uint32_t index)
     const struct gw_commit_size size = {.samples = chunk->group_samples,
                                         .clip = 1,
                                         .loss_scale = server->loss_scale,
-                                        .lr_factor = 1};
+                                        .lr_factor = 1,
+                                        .terms = chunk->group_terms};
     struct gw_update update;
     gw_commit_fill_update(server, index, &size, &update);
     update.lr = chunk->group_lr;
     gw_shard_update_group(server->shard, index, &update);
 }
 
-static enum gw_status
-gather(struct gw_server *server, uint32_t rank, uint32_t index, double lr)
+static enum gw_status gather(struct gw_server *server,
+                             uint32_t rank,
+                             uint32_t index,
+                             const struct gw_commit_size *size,
+                             double lr)
 {
     struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
     slot->source.weight = server->shard->chunk[index].mean
                               ? 1
                               : (float)gw_policy_weight(
                                     server->regime.word.kind, slot->staleness);
+    server->shard->chunk[index].group_terms = size->terms;
     enum gw_status status = gw_shard_gather(server->shard, rank, index, lr);
     if ((status == GW_OK || gw_commit_passes_nonfinite(server, index)) &&
         server->shard->chunk[index].group == server->regime.group)
@@ -107,15 +112,17 @@ take_in(struct gw_server *server, uint32_t rank, uint32_t index)
         server->regime.word.kind, server->regime.terms.scale, server->ranks,
         slot->samples, clock_samples(server, slot->mark),
         gathers ? 1 : slot->staleness);
-    const struct gw_commit_size size = {.samples = slot->samples,
-                                        .clip = 1,
-                                        .loss_scale = server->loss_scale,
-                                        .lr_factor = factor};
+    const struct gw_commit_size size = {
+        .samples = slot->samples,
+        .clip = 1,
+        .loss_scale = server->loss_scale,
+        .lr_factor = factor,
+        .terms = gw_terms_of_push(server, rank, index)};
     gw_commit_fill_update(server, index, &size, &update);
     if (server->regime.word.kind == GW_POLICY_DOWNPOUR)
         update.lr *= server->regime.terms.scale;
     if (gathers)
-        return gather(server, rank, index, update.lr);
+        return gather(server, rank, index, &size, update.lr);
     if (slot->source.absent) {
         gw_shard_skip_push(server->shard, rank, index);
         return GW_OK;

@@ -18,7 +18,9 @@ static enum gw_status update(struct gw_server *server, uint32_t index)
     const struct gw_commit_size size = {.samples = gw_shard_divisor(chunk),
                                         .clip = 1,
                                         .loss_scale = server->loss_scale,
-                                        .lr_factor = 1};
+                                        .lr_factor = 1,
+                                        .terms =
+                                            gw_terms_of_step(server, index)};
     struct gw_update update;
     gw_commit_fill_update(server, index, &size, &update);
     gw_commit_worked(server, index,
@@ -30,6 +32,8 @@ static void stored(struct gw_server *server, uint32_t rank, uint32_t index)
 {
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     enum gw_status status = GW_OK;
+    if (!gw_terms_agree(server, index))
+        return;
     gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED, chunk->held);
     if (gw_shard_has_gradient(server->shard, index))
         status = update(server, index);

@@ -6,8 +6,6 @@
 
 #include <inttypes.h>
 
-#include "proto/schedule.h"
-
 void gw_commit_fill_update(const struct gw_server *server,
                            uint32_t index,
                            const struct gw_commit_size *size,
@@ -20,14 +18,12 @@ void gw_commit_fill_update(const struct gw_server *server,
         scale = 1 / (double)size->samples;
     *update = (struct gw_update){
         .scale = (float)scale,
-        .lr = size->lr_factor * gw_schedule_lr(config, &server->start.course,
-                                               chunk->pushes / server->ranks,
-                                               server->start.total_steps),
-        .weight_decay = config->optimizer.weight_decay,
-        .momentum = config->optimizer.momentum,
-        .beta1 = config->optimizer.beta1,
-        .beta2 = config->optimizer.beta2,
-        .eps = config->optimizer.eps,
+        .lr = size->lr_factor * size->terms.lr,
+        .weight_decay = size->terms.weight_decay,
+        .momentum = size->terms.momentum,
+        .beta1 = size->terms.beta1,
+        .beta2 = size->terms.beta2,
+        .eps = size->terms.eps,
         .t = gw_shard_changes(chunk) + 1,
         .trust_ratio = 1,
     };

@@ -67,7 +67,7 @@ static double vote_of(const struct gw_shard_chunk *chunk)
 void gw_whole_reduce(struct gw_server *server, uint32_t index)
 {
     struct gw_shard *shard = server->shard;
-    if (!gw_imports_find_all(server, index))
+    if (!gw_imports_find_all(server, index) || !gw_terms_agree(server, index))
         return;
     gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED,
                    shard->chunk[index].held);
@@ -96,7 +96,8 @@ static void fill_update(const struct gw_server *server,
         .samples = gw_shard_divisor(&server->shard->chunk[index]),
         .clip = server->step.clip,
         .loss_scale = server->step.loss_scale,
-        .lr_factor = 1};
+        .lr_factor = 1,
+        .terms = gw_terms_of_step(server, index)};
     gw_commit_fill_update(server, index, &size, update);
 }
 

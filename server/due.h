@@ -13,7 +13,7 @@
 
 struct gw_due {
     struct gw_backlog chunks;
-    uint32_t deferred; /* pushes that wait for a decision */
+    uint32_t deferred; /* pushes that wait for a decision, or for terms */
     int wants_ahead;   /* some wants do */
 };
 

@@ -55,6 +55,8 @@ libserver_a_SOURCES = \
 	%D%/switch.h \
 	%D%/tell.c \
 	%D%/tell.h \
+	%D%/terms.c \
+	%D%/terms.h \
 	%D%/vote.c \
 	%D%/want.c \
 	%D%/want.h

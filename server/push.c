@@ -121,6 +121,19 @@ const char *gw_push_parts(struct gw_server *server, struct gw_push *push)
     return NULL;
 }
 
+/* This shard has what the sender of a push that is in its slot knew: the
+   decision, and the terms of the push's clock. Only sums, which come for the
+   version of a chunk, say that there are such terms. */
+static int counts(const struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    const struct gw_shard_slot *slot =
+        gw_shard_slot(server->shard, rank, index);
+    return slot->decision <= server->decision &&
+           (!slot->terms ||
+            gw_terms_are_here(server, rank,
+                              server->shard->chunk[index].version));
+}
+
 int gw_push_land(struct gw_server *server,
                  const struct gw_push *push,
                  const struct gw_part *part)
@@ -134,10 +147,11 @@ int gw_push_land(struct gw_server *server,
     slot->uncounted = part->gradient == GW_GRADIENT_UNCOUNTED;
     slot->samples = part->samples;
     slot->source.absent = push->absent || part->rank != push->rank;
-    if (push->decision <= server->decision)
+    slot->terms = part->terms;
+    slot->decision = push->decision;
+    if (counts(server, part->rank, push->chunk))
         return 1;
     slot->landed = 1;
-    slot->decision = push->decision;
     gw_due_defer(&server->due);
     return 0;
 }
@@ -162,7 +176,7 @@ int gw_push_next_deferred(struct gw_server *server,
     for (uint32_t rank = *rank_p;
          rank < server->ranks && gw_due_has_deferred(&server->due); rank++) {
         struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
-        if (!slot->landed || slot->decision > server->decision)
+        if (!slot->landed || !counts(server, rank, index))
             continue;
         slot->landed = 0;
         gw_due_undefer(&server->due, 1);

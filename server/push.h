@@ -48,7 +48,7 @@ void gw_push_late(struct gw_server *server,
 const char *gw_push_parts(struct gw_server *server, struct gw_push *push);
 
 /* Fills the slot of a part's rank. 0: the part does not count yet, since this
-   shard lacks a decision that the sender knew. */
+   shard lacks a decision or terms that the sender knew. */
 int gw_push_land(struct gw_server *server,
                  const struct gw_push *push,
                  const struct gw_part *part);

@@ -262,6 +262,7 @@ void gw_server_close(struct gw_server *server)
     gw_startup_close(server);
     gw_members_close(server);
     gw_sum_close(server);
+    gw_terms_close(server);
     free(server->session);
     free(server->clocks);
     gw_quiesce_close(server);

@@ -11,6 +11,7 @@
  *   session_open.c      workers come and go
  *   push.c              a push as its frame tells it
  *   sum.c               pushes of several workers in one
+ *   terms.c             hyperparameters that ranks set
  *   measure.c           numbers that members may say
  *   imports.c             pushes that are read where their workers have them
  *   due.c               chunks that are looked at again
@@ -97,6 +98,7 @@ struct gw_server {
     struct gw_leader *leader;   /* shard 0 only */
     uint64_t decision;          /* number of the last one followed */
     double loss_scale;
+    int has_terms; /* a rank has set some */
 
     /* parts */
     struct gw_server_links links;

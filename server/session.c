@@ -67,7 +67,8 @@
  *
  * A push is deferred if its sender knew a decision that has not come to this
  * shard: by that decision the push may not count. So all shards act at the same
- * clock, however slow one of them is.
+ * clock, however slow one of them is. A part of a sum is deferred, too, until
+ * terms that its rank has set at that clock are here (terms.c).
  *
  * Turns. The loop gives a turn some time, for frames, sums and answers together
  * (docs/design.md), so that peers hear of this process. A chunk that is
@@ -165,8 +166,8 @@ static void commit(struct gw_server *server, uint32_t chunk)
 
 /*
  * A chunk that is due, in a later turn. Deferred pushes are held if their
- * decision has come; a chunk that is complete by now is committed; wants that
- * waited for a decision are answered.
+ * decision or terms have come; a chunk that is complete by now is committed;
+ * wants that waited for a decision are answered.
  */
 void gw_session_look(void *owner, uint32_t chunk)
 {

@@ -10,6 +10,7 @@
 #include "server/behind.h"
 #include "server/policy/policy.h"
 #include "server/sum.h"
+#include "server/terms.h"
 #include "transport/member/member.h"
 
 struct gw_server;
@@ -19,6 +20,7 @@ struct gw_session {
     struct gw_behind behind; /* shard 0: that it has not been told */
     struct gw_group group;   /* its sums are pushed together */
     struct gw_parts parts;   /* none where it is by itself */
+    struct gw_terms_rows terms;
     struct gw_peer *peer;    /* NULL while it is not connected */
     uint64_t incarnation;    /* that the view names */
     int has_secret;          /* the view has one: */

@@ -84,6 +84,9 @@ void gw_session_frame(struct gw_server *server,
     case GW_FRAME_PARTS:
         gw_sum_parts(server, peer, link, frame, payload);
         break;
+    case GW_FRAME_TERMS:
+        gw_terms_frame(server, peer, link, frame, payload);
+        break;
     case GW_FRAME_WANT:
         gw_session_want(server, peer, link, frame, payload);
         break;

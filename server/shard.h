@@ -28,6 +28,7 @@
 #include "proto/rounds.h"
 #include "server/source.h"
 #include "proto/status.h"
+#include "proto/terms.h"
 #include "proto/wire.h"
 #include "transport/link/memory.h"
 
@@ -59,7 +60,8 @@ struct gw_shard_chunk {
     /* per push, in groups: the content of `reduced`, 0 pushes: none */
     uint32_t group;
     uint64_t group_samples;
-    double group_lr; /* sum of the learning rates of its pushes */
+    double group_lr;             /* sum of the learning rates of its pushes */
+    struct gw_terms group_terms; /* the rest is that of its last push */
 };
 
 /* One rank's place in one chunk. */
@@ -73,7 +75,8 @@ struct gw_shard_slot {
     uint32_t samples;
     uint64_t decision;
     uint8_t held;      /* counted for the chunk's current clock */
-    uint8_t landed;    /* arrived, but waits for a decision */
+    uint8_t landed;    /* arrived, but waits for a decision or for terms */
+    uint8_t terms;     /* summed: its rank sets terms at this clock */
     uint8_t summed;    /* a part of a sum, which the sender's slot has */
     uint8_t nonfinite; /* summed: it was not finite */
     uint8_t exported;  /* its sender has it, and not the landing slot */

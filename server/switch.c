@@ -58,6 +58,8 @@ static void go_over(struct gw_server *server)
     }
     gw_register_arrays(server);
     gw_shard_renumber(server->shard, next.clock);
+    if (gw_switch_renumbers(server, next.decision))
+        gw_terms_renumber(server, next.decision, next.clock);
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
         server->session[rank].clock = next.clock;
         server->session[rank].pushed = 0;

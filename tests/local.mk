@@ -101,6 +101,7 @@ check_PROGRAMS += \
 	%D%/sim/test_skip \
 	%D%/sim/test_policy_seeds \
 	%D%/sim/test_save \
+	%D%/sim/test_terms \
 	%D%/sim/test_scores \
 	%D%/sim/test_seeds \
 	%D%/sim/test_scale \
@@ -159,6 +160,7 @@ check_PROGRAMS += \
 	%D%/unit/test_distance \
 	%D%/unit/test_doctor \
 	%D%/unit/test_nonfinite \
+	%D%/unit/test_terms \
 	%D%/unit/test_per_push \
 	%D%/unit/test_estimate \
 	%D%/unit/test_environment \
@@ -446,6 +448,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_pull_SOURCES = %D%/sim/test_pull.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_rank_SOURCES = %D%/sim/test_rank.c $(GW_CLUSTER)
 %C%_sim_test_rules_SOURCES = %D%/sim/test_rules.c $(GW_GROUPED)
+%C%_sim_test_terms_SOURCES = %D%/sim/test_terms.c $(GW_GROUPED) $(GW_SWEEP)
 %C%_sim_test_skip_SOURCES = %D%/sim/test_skip.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
@@ -486,6 +489,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_PAIR)
 %C%_table_test_transport_windows_SOURCES = \
 	%D%/table/test_transport_windows.c $(GW_PAIR)
+%C%_unit_test_terms_SOURCES = %D%/unit/test_terms.c $(GW_SINGLE)
 %C%_unit_test_nonfinite_SOURCES = %D%/unit/test_nonfinite.c $(GW_SINGLE)
 %C%_unit_test_per_push_SOURCES = %D%/unit/test_per_push.c $(GW_SINGLE) $(GW_PLAIN)
 %C%_unit_test_mlp_rounds_SOURCES = %D%/unit/test_mlp_rounds.c $(GW_MLP_BENCH)

@@ -21,10 +21,17 @@
 
 #define GATHERS 64
 
+/* The learning rate that the program of rank 0 has set. */
+struct rate {
+    int is_set;
+    double lr;
+};
+
 /* The reports of one step. */
 struct gather {
     uint64_t clock; /* + 1; 0: unused */
     uint32_t n;
+    struct rate rate;
     struct gw_score *part; /* [workers] */
     uint8_t *has;
 };
@@ -37,6 +44,7 @@ struct counted {
 
 struct per_push {
     struct gw_score sum;            /* since the last step was told */
+    struct rate rate;               /* the last one */
     uint64_t told;                  /* step / cadence.steps, + 1 */
     uint64_t told_step;             /* the last one */
     struct gw_staleness *staleness; /* [workers] so far */
@@ -153,7 +161,8 @@ static uint64_t applied_before(const struct gw_coordinator *self, uint64_t step)
 static void tell_step(struct gw_coordinator *self,
                       uint64_t step,
                       struct gw_score sum,
-                      const struct gw_score *part)
+                      const struct gw_score *part,
+                      const struct rate *rate)
 {
     const struct gw_declare *declare = gw_declaration(self);
     const struct gw_regime *regime = gw_regimes_at(self, step);
@@ -163,8 +172,10 @@ static void tell_step(struct gw_coordinator *self,
         .epoch = gw_course_at(&declare->course, step).epoch,
         .total_steps = declare->total_steps,
         .loss = sum.samples ? sum.loss / (double)sum.samples : 0,
-        .lr = gw_schedule_lr(self->config, &declare->course,
-                             applied_before(self, step), declare->total_steps),
+        .lr = rate->is_set ? rate->lr
+                           : gw_schedule_lr(self->config, &declare->course,
+                                            applied_before(self, step),
+                                            declare->total_steps),
         .samples = sum.samples,
         .correct = sum.correct,
         .policy = policy,
@@ -225,6 +236,14 @@ void gw_gather_poll(struct gw_coordinator *self, uint64_t now)
 
 /* ---- per push ---- */
 
+static void note_rate(struct rate *rate,
+                      const struct gw_seat *who,
+                      const struct gw_report *report)
+{
+    if (who->id == 0 && report->has_lr)
+        *rate = (struct rate){.is_set = 1, .lr = report->lr};
+}
+
 static void report_per_push(struct gw_coordinator *self,
                             struct gw_seat *who,
                             const struct gw_report *report)
@@ -236,6 +255,7 @@ static void report_per_push(struct gw_coordinator *self,
     uint64_t now = gw_loop_now(self->loop);
     if (report->clock + 1 < first)
         return; /* a step before its first */
+    note_rate(&per_push->rate, who, report);
     per_push->sum =
         gw_score_tree((const struct gw_score[]){per_push->sum,
                                                 {.loss = report->loss,
@@ -254,7 +274,7 @@ static void report_per_push(struct gw_coordinator *self,
         return;
     per_push->told = step / every + 1;
     per_push->told_step = due ? step / every * every : step;
-    tell_step(self, per_push->told_step, per_push->sum, NULL);
+    tell_step(self, per_push->told_step, per_push->sum, NULL, &per_push->rate);
     per_push->sum = (struct gw_score){0};
 }
 
@@ -290,7 +310,7 @@ static void maybe_tell_counted(struct gw_coordinator *self,
             gather->part[rank] = (struct gw_score){0};
     gather->clock = 0;
     tell_step(self, clock, gw_score_tree(gather->part, 0, workers),
-              gather->part);
+              gather->part, &gather->rate);
 }
 
 void gw_gather_count(struct gw_coordinator *self,
@@ -325,6 +345,7 @@ static struct gather *gather_of(struct gw_coordinator *self, uint64_t clock)
     memset(oldest->has, 0, self->config->cluster.workers);
     oldest->clock = clock + 1;
     oldest->n = 0;
+    oldest->rate = (struct rate){.is_set = 0};
     return oldest;
 }
 
@@ -342,6 +363,7 @@ static void report_together(struct gw_coordinator *self,
     if (gather->has[who->id])
         return;
     gather->has[who->id] = 1;
+    note_rate(&gather->rate, who, report);
     gather->part[who->id] = (struct gw_score){.clock = report->clock,
                                               .loss = report->loss,
                                               .correct = report->correct,
@@ -353,7 +375,7 @@ static void report_together(struct gw_coordinator *self,
         return;
     gather->clock = 0;
     tell_step(self, report->clock, gw_score_tree(gather->part, 0, gather->n),
-              gather->part);
+              gather->part, &gather->rate);
 }
 
 void gw_gather_report(struct gw_coordinator *self,

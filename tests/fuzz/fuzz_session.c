@@ -33,6 +33,9 @@ static void do_more(struct session_sender *sender, struct input *input)
     case 5:
         session_do_empty(sender, input);
         break;
+    case 6:
+        session_do_terms(sender, input);
+        break;
     default:
         session_do_step(sender->world, take(input, 1));
     }

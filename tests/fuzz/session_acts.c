@@ -185,6 +185,28 @@ void session_do_any_message(struct session_sender *sender, struct input *input)
     send_control(sender, input, bytes, n);
 }
 
+void session_do_terms(struct session_sender *sender, struct input *input)
+{
+    uint8_t bytes[3 * GW_TERMS_BYTES];
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct gw_group_terms terms = {
+            .group = (uint32_t)about(input, i),
+            .terms = {.lr = (double)about(input, 1) / 8,
+                      .momentum = (double)take(input, 1),
+                      .beta1 = (double)take(input, 1) / 128}};
+        gw_terms_encode(&terms, bytes + (size_t)i * GW_TERMS_BYTES);
+    }
+    const struct gw_frame frame = {
+        .kind = GW_FRAME_TERMS,
+        .clock = about(input, take(input, 1) % 8),
+        .chunk = GW_CHUNK_NONE,
+        .length = (uint32_t)(take(input, 1) % 4 * GW_TERMS_BYTES +
+                             take(input, 1) / 250),
+        .decision = (uint32_t)about(input, sender->world->server->decision)};
+    session_send(sender, &frame, bytes,
+                 frame.length < sizeof bytes ? frame.length : sizeof bytes);
+}
+
 /* The parts of a sum and the sum, each of which may be wrong. */
 void session_do_sum(struct session_sender *sender, struct input *input)
 {
@@ -193,11 +215,14 @@ void session_do_sum(struct session_sender *sender, struct input *input)
     uint64_t clock = take(input, 1) % 8;
     uint8_t bytes[3 * GW_PART_BYTES], zero[4] = {0};
     struct gw_part part[3];
-    for (uint32_t i = 0; i < 3; i++)
-        part[i] = (struct gw_part){
-            .rank = (uint32_t)about(input, i),
-            .samples = (uint32_t)about(input, 2),
-            .gradient = (enum gw_part_gradient)(take(input, 1) % 5)};
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t gradient = take(input, 1);
+        part[i] =
+            (struct gw_part){.rank = (uint32_t)about(input, i),
+                             .samples = (uint32_t)about(input, 2),
+                             .gradient = (enum gw_part_gradient)(gradient % 5),
+                             .terms = gradient >= 250};
+    }
     gw_parts_encode(part, 3, bytes);
     const struct gw_frame parts = {.kind = GW_FRAME_PARTS,
                                    .clock = about(input, clock),

@@ -25,6 +25,9 @@ void session_do_ask(struct session_sender *sender, struct input *input);
 /* The parts of a sum, and the sum. */
 void session_do_sum(struct session_sender *sender, struct input *input);
 
+/* Hyperparameters of groups. */
+void session_do_terms(struct session_sender *sender, struct input *input);
+
 /* A score or a vote; where ranks stand, how fast they are; any bytes. */
 void session_do_message(struct session_sender *sender, struct input *input);
 void session_do_news(struct session_sender *sender, struct input *input);

@@ -419,6 +419,7 @@ static void do_misuse(void)
     struct gradweir_step next = {.struct_size = sizeof next};
     struct gradweir_step small = {.struct_size = 8};
     struct gradweir_key key = keys[0];
+    struct gradweir_terms terms = {.struct_size = sizeof terms, .beta1 = 1};
     const struct gradweir_group groups[] = {{.struct_size = sizeof *groups},
                                             {sizeof *groups, 2}};
     struct gradweir_declaration wrong = {
@@ -450,6 +451,10 @@ static void do_misuse(void)
     put_first();
     CHECK(gradweir_start(job, -1));
     say("start", gradweir_start(job, -1));
+    say("terms", gradweir_terms(job, 1, &terms));
+    say("terms", gradweir_terms(job, 0, &terms));
+    terms.struct_size = 4;
+    say("terms", gradweir_terms(job, 0, &terms));
     say("end", gradweir_end(job, NULL, -1));
     say("save", gradweir_save(job, -1));
     say("push", gradweir_push(job, 0, NULL));
@@ -466,8 +471,127 @@ static void do_misuse(void)
     say("pull", gradweir_pull(job, 0, KEYS, 0));
     CHECK(gradweir_pull(job, 0, 1, -1));
     say("weigh", gradweir_weigh(job, 5));
+    terms.struct_size = sizeof terms;
+    say("terms", gradweir_terms(job, 0, &terms));
     say("push", gradweir_push(job, 0, NULL));
     gradweir_close(job);
+}
+
+/* ---- groups: two with rates of their own, and one of values ---- */
+
+enum {
+    GROUP_STEPS = 12,
+    ODD_STEP = 7
+};
+
+static int is_odd; /* rank 1 has another rate in a step */
+
+static struct gradweir_terms terms_at(uint32_t group, uint64_t step)
+{
+    return (struct gradweir_terms){.struct_size = sizeof(struct gradweir_terms),
+                                   .lr =
+                                       0.1 / (double)(1 + step / 3 + 2 * group),
+                                   .weight_decay = step < 6 ? 0.1 : 0,
+                                   .beta1 = 0.9,
+                                   .beta2 = step < 4 ? 0.99 : 0.9,
+                                   .eps = 1e-6};
+}
+
+static void declare_groups(void)
+{
+    static const struct gradweir_group rules[] = {
+        {sizeof *rules, GRADWEIR_RULE_OPTIMIZER},
+        {sizeof *rules, GRADWEIR_RULE_OPTIMIZER},
+        {sizeof *rules, GRADWEIR_RULE_MEAN}};
+    struct gradweir_key grouped[KEYS];
+    const struct gradweir_declaration own = {.struct_size = sizeof own,
+                                             .keys = grouped,
+                                             .n_keys = KEYS,
+                                             .groups = rules,
+                                             .n_groups = 3,
+                                             .optimizer = "adamw"};
+    for (uint32_t key = 0; key < KEYS; key++) {
+        grouped[key] = keys[key];
+        grouped[key].type = GRADWEIR_F32;
+        grouped[key].group = key;
+    }
+    open_job();
+    CHECK(gradweir_join(job, -1));
+    CHECK(gradweir_declare(job, &own, -1));
+    put_first();
+    CHECK(gradweir_start(job, -1));
+}
+
+/* The mean over both ranks of a gradient that does not depend on weights. */
+static float slope(size_t i, uint32_t rank)
+{
+    return target(i) + (float)rank / 4;
+}
+
+static void step_groups(uint64_t step)
+{
+    uint32_t rank = gradweir_rank(job);
+    float g[ELEMS];
+    for (uint32_t group = 0; group < 2; group++) {
+        struct gradweir_terms terms = terms_at(group, step);
+        if (is_odd && rank == 1 && step == ODD_STEP)
+            terms.lr = 3;
+        CHECK(gradweir_terms(job, group, &terms));
+    }
+    CHECK(gradweir_wait(job, 0, KEYS, -1));
+    for (size_t key = 0; key < KEYS; key++) {
+        for (size_t i = 0; i < ELEMS; i++)
+            g[i] =
+                key < 2 ? slope(i, rank) : (float)(step + i) + 4 * (float)rank;
+        CHECK(gradweir_push(job, key, g));
+    }
+    CHECK(gradweir_end(job, NULL, -1));
+}
+
+/* AdamW by hand. */
+static double stepped(uint32_t group, size_t i)
+{
+    double w = 0, m = 0, v = 0, g = 0;
+    for (uint32_t rank = 0; rank < 2; rank++)
+        g += (double)slope(i, rank) / 2;
+    for (uint64_t step = 0; step < GROUP_STEPS; step++) {
+        const struct gradweir_terms terms = terms_at(group, step);
+        double t = (double)step + 1;
+        m = terms.beta1 * m + (1 - terms.beta1) * g;
+        v = terms.beta2 * v + (1 - terms.beta2) * g * g;
+        w -= terms.lr * (terms.weight_decay * w +
+                         m / (1 - pow(terms.beta1, t)) /
+                             (sqrt(v / (1 - pow(terms.beta2, t))) + terms.eps));
+    }
+    return w;
+}
+
+static void do_groups(void)
+{
+    struct gradweir_step next = {.struct_size = sizeof next};
+    double far = 0;
+    declare_groups();
+    for (uint64_t step = 0; step < GROUP_STEPS; step++) {
+        CHECK(gradweir_begin(job, &next, -1));
+        step_groups(step);
+    }
+    CHECK(gradweir_finish(job, -1));
+    for (size_t key = 0; key < KEYS; key++) {
+        float w[ELEMS];
+        CHECK(gradweir_take(job, key, w));
+        for (size_t i = 0; i < ELEMS; i++)
+            far = fmax(far, fabs((double)w[i] -
+                                 (key < 2 ? stepped((uint32_t)key, i)
+                                          : GROUP_STEPS - 1 + (double)i + 2)));
+    }
+    gradweir_close(job);
+    printf("groups are %s\n", far < 1e-6 ? "right" : "wrong");
+}
+
+static void do_odd(void)
+{
+    is_odd = 1;
+    do_groups();
 }
 
 static size_t descriptors(void)
@@ -515,7 +639,8 @@ int main(int argc, char **argv)
         {"train", do_train},   {"ahead", do_ahead}, {"waits", do_waits},
         {"pull", do_pull},     {"own", do_own},     {"save", do_save},
         {"leave", do_leave},   {"fail", do_fail},   {"fork", do_fork},
-        {"misuse", do_misuse}, {"many", do_many}};
+        {"misuse", do_misuse}, {"odd", do_odd},     {"groups", do_groups},
+        {"many", do_many}};
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(argv[1], modes[i].name) == 0) {
             modes[i].run();

@@ -31,6 +31,25 @@ first=$(digest)
 trains --set cluster.transport=tcp --set cluster.servers=1 && [ "$(digest)" = "$first" ]
 ok 'the same bits with another number of servers'
 
+# groups SETTINGS..: both ranks have what AdamW by hand, and a mean, come to
+groups() {
+  run 0 run --workers 2 "$@" -- "$api" groups &&
+    [ "$(grep -cx '\[[01]\] groups are right' "$scratch/out")" -eq 2 ] &&
+    grep -q "optimizer is adamw, as the program asks" "$scratch/out" "$scratch/err"
+}
+groups --servers 1 && first=$(digest) &&
+  for set in cluster.transport=tcp cluster.transport=shm train.commit=whole cluster.connections=3 \
+    cluster.local_reduction=on; do
+    groups --servers 3 --set $set && [ "$(digest)" = "$first" ] || break
+  done
+ok 'groups with rates that change, the optimizer of the program, and means: as by hand, to the same bits'
+run 1 run --workers 2 --set optimizer.kind=sgd -- "$api" groups
+grep -q 'the job has optimizer.kind = "sgd", the program of worker [01] (.*) asks for adamw: leave that line out of the job' "$scratch/err"
+ok 'a job that names another optimizer than the program is refused'
+run 1 run --workers 2 -- "$api" odd
+grep -q 'step 7, group [01]: lr is 0.0[0-9]* on worker 0 (.*) and 3 on worker 1 (.*); give all ranks the same' "$scratch/err"
+ok 'ranks that set unlike rates end the job, by name'
+
 # shellcheck disable=SC2086
 {
 run 0 run $two -- "$api" waits && grep -q '^\[1\] rank 1: many time-outs, many signals$' "$scratch/out"
@@ -73,6 +92,9 @@ cat >"$scratch/expected" <<'SAID'
 -12 gradweir_end: the job is not started
 -2 gradweir_put: there is no key 77
 -12 gradweir_start: no step has begun
+-2 gradweir_terms: there is no group 1
+-2 gradweir_terms: group 0: beta1 is 1; it must be finite and at least 0, and less than 1
+-2 terms.struct_size is not that of this library
 -12 gradweir_end: no step has begun
 -12 gradweir_save: the job makes no checkpoints: it has no checkpoint.dir
 -12 gradweir_push: no step has begun
@@ -84,6 +106,7 @@ cat >"$scratch/expected" <<'SAID'
 -12 gradweir_pull: key whole was neither pushed nor skipped in this step
 -12 gradweir_pull: key brain was neither pushed nor skipped in this step
 -12 gradweir_weigh: a key of this step was pushed
+-12 gradweir_terms: a key of this step was pushed
 -12 step 0: key whole is ready twice in one step, by a mistake of the trainer
 SAID
 run 2 run --workers 1 -- "$api" misuse

@@ -54,6 +54,12 @@ double grouped_target(size_t key, size_t i, uint32_t rank)
     return (double)((7 * key + 3 * i + 5 * rank) % 16) / 8 - 1;
 }
 
+/* A few binary digits: sums of many, times powers of two, are exact. */
+double grouped_slope(size_t key, size_t i, uint32_t rank)
+{
+    return grouped_target(key, i, rank);
+}
+
 /* Sums of these, and their quotients by 8, are exact in fp32. */
 double grouped_value(size_t key, size_t i, uint32_t rank, uint64_t step)
 {
@@ -66,8 +72,9 @@ static void fill(struct gw_rank *rank, size_t key, uint64_t step)
     float *to = gw_rank_gradients(rank)[key];
     uint32_t number = gw_rank_number(rank);
     for (size_t i = 0; i < gw_key_elems(&grouped_keys[key]); i++) {
-        double x = grouped_is_value(key)
-                       ? grouped_value(key, i, number, step)
+        double x = grouped_is_value(key) ? grouped_value(key, i, number, step)
+                   : grouped.still
+                       ? grouped_slope(key, i, number)
                        : (double)w[i] - grouped_target(key, i, number);
         to[i] = (float)(GROUPED_SAMPLES * x);
     }
@@ -79,6 +86,14 @@ static void fill(struct gw_rank *rank, size_t key, uint64_t step)
 static enum gw_status train(struct gw_rank *rank, uint64_t step)
 {
     enum gw_status status = grouped.begun ? grouped.begun(rank, step) : GW_OK;
+    if (grouped.sits_out > 0 && step == grouped.sits_out &&
+        gw_rank_number(rank) == 3) {
+        gw_rank_weigh(rank, 0);
+        return status;
+    }
+    /* forward, then backward */
+    if (!grouped.interleaves)
+        status = status ? status : gw_rank_need(rank, 0, GROUPED_KEYS);
     for (size_t key = GROUPED_KEYS; key-- > 0 && status == GW_OK;) {
         status = gw_rank_need(rank, key, 1);
         if (status != GW_OK)
@@ -87,6 +102,8 @@ static enum gw_status train(struct gw_rank *rank, uint64_t step)
         status = gw_rank_ready(rank, key, 1);
     }
     gw_rank_computed(rank, 1000);
+    if (status == GW_OK && grouped.ready)
+        grouped.ready(rank, step);
     return status;
 }
 

@@ -26,16 +26,22 @@ extern const struct gw_key grouped_keys[GROUPED_KEYS];
 int grouped_is_value(size_t key);
 double grouped_first(size_t key, size_t i);
 double grouped_target(size_t key, size_t i, uint32_t rank);
+double grouped_slope(size_t key, size_t i, uint32_t rank);
 double grouped_value(size_t key, size_t i, uint32_t rank, uint64_t step);
 
 /* Deviations of a test from the program; all zero: none. */
 extern struct grouped {
     const char *asks[GROUPED_RANKS];          /* each rank's optimizer */
     const struct gw_key *keys[GROUPED_RANKS]; /* NULL: grouped_keys */
-    uint64_t poisons; /* rank 1 has NaN among its values in this step */
-    uint64_t spoils;  /* and in a gradient; 0: never */
-    /* called in a step to train, before its first key */
+    uint64_t poisons;  /* rank 1 has NaN among its values in this step */
+    uint64_t spoils;   /* and in a gradient; 0: never */
+    uint64_t sits_out; /* the step in which rank 3 has no samples; 0: none */
+    int interleaves;   /* needs a key when those behind it are ready */
+    int still;         /* gradients do not depend on weights: grouped_slope */
+    /* called in a step to train, before its first key, and when all of its keys
+       are ready */
     enum gw_status (*begun)(struct gw_rank *rank, uint64_t step);
+    void (*ready)(struct gw_rank *rank, uint64_t step);
 } grouped;
 
 /* For cluster.work. */

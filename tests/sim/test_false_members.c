@@ -164,6 +164,7 @@ enum sum_way {
     AGAIN,     /* the other rank has pushed by itself before */
     FOREIGN,   /* it is the other rank's to push */
     UNCOUNTED, /* neither part counts */
+    SETS_TERMS /* as it should, and rank 1 sets terms */
 };
 
 struct sum_lie {
@@ -200,8 +201,9 @@ static void send_sum(struct session_sender *sender,
     uint8_t bytes[2 * GW_PART_BYTES];
     enum gw_part_gradient gradient =
         sum->way == UNCOUNTED ? GW_GRADIENT_UNCOUNTED : GW_GRADIENT_MADE;
-    const struct gw_part part[2] = {{sum->rank[0], sum->samples[0], gradient},
-                                    {sum->rank[1], sum->samples[1], gradient}};
+    const struct gw_part part[2] = {
+        {sum->rank[0], sum->samples[0], gradient, 0},
+        {sum->rank[1], sum->samples[1], gradient, sum->way == SETS_TERMS}};
     const struct gw_frame parts = {.kind = GW_FRAME_PARTS,
                                    .clock = sum->way == BESIDES,
                                    .chunk = chunk,
@@ -275,6 +277,103 @@ static void sums_of_no_group_are_refused(void **state)
         assert_int_equal(world->server->shard->chunk[0].version, 0);
         session_close(world);
     }
+}
+
+/* ---- hyperparameters ---- */
+
+static void send_terms(struct session_sender *sender,
+                       uint64_t clock,
+                       const struct gw_group_terms *terms,
+                       uint32_t bytes)
+{
+    uint8_t payload[2 * GW_TERMS_BYTES];
+    const struct gw_frame frame = {
+        .kind = GW_FRAME_TERMS,
+        .clock = clock,
+        .chunk = GW_CHUNK_NONE,
+        .length = bytes,
+        .decision = (uint32_t)sender->world->server->decision};
+    gw_terms_encode(&terms[0], payload);
+    gw_terms_encode(&terms[1], payload + GW_TERMS_BYTES);
+    session_send(sender, &frame, payload, bytes);
+    session_pass_time(sender->world, TURN_US);
+}
+
+static void terms_that_cannot_be_are_refused(void **state)
+{
+    static const struct {
+        struct gw_group_terms terms[2];
+        uint32_t bytes;
+    } lies[] = {
+        {{{0, {.lr = 1}}, {1, {.lr = 1}}}, 2 * GW_TERMS_BYTES},
+        {{{0, {.lr = 1}}, {0, {.lr = 1}}}, 2 * GW_TERMS_BYTES},
+        {{{0, {.lr = 1}}, {1, {.lr = 1}}}, GW_TERMS_BYTES - 1},
+        {{{0, {.lr = -1}}, {1, {.lr = 1}}}, GW_TERMS_BYTES},
+        {{{0, {.beta1 = 1}}, {1, {.lr = 1}}}, GW_TERMS_BYTES},
+        {{{UINT32_MAX, {.lr = 1}}, {1, {.lr = 1}}}, GW_TERMS_BYTES},
+    };
+    static const struct gw_group_terms truth[2] = {{0, {.lr = 0.5}}};
+    const struct session_options options = {.number = 0};
+    struct session_world *world = session_open(&options);
+    struct session_sender *liar = &world->sender[1];
+    (void)state;
+    begin(world);
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        send_terms(liar, 0, lies[i].terms, lies[i].bytes);
+        if (liar->up)
+            fail_msg("lie %zu is believed", i);
+        assert_int_equal(world->server->session[1].terms.n, 0);
+        session_dial(liar);
+        session_pass_time(world, TURN_US);
+    }
+    send_terms(liar, 0, truth, GW_TERMS_BYTES);
+    assert_true(liar->up);
+    assert_true(gw_terms_of_push(world->server, 1, 0).lr == 0.5);
+    session_close(world);
+}
+
+/* A rank cannot have pushes of more clocks than a few. */
+static void terms_of_many_clocks_are_refused(void **state)
+{
+    static const struct gw_group_terms terms[2] = {{0, {.lr = 0.5}}};
+    const struct session_options options = {.number = 0};
+    struct session_world *world = session_open(&options);
+    struct session_sender *liar = &world->sender[1];
+    (void)state;
+    begin(world);
+    for (uint64_t clock = 0; clock < 100 && liar->up; clock++)
+        send_terms(liar, clock, terms, GW_TERMS_BYTES);
+    assert_false(liar->up);
+    assert_in_range(world->server->session[1].terms.n, 2, 8);
+    session_close(world);
+}
+
+/* The sum of a host comes over one link, terms of its ranks over others. */
+static void a_sum_waits_for_the_terms_of_its_ranks(void **state)
+{
+    static const struct gw_group_terms terms[2] = {{0, {.lr = 0.5}}};
+    static const struct sum_lie sets = {.name = "sets terms",
+                                        .rank = {0, 1},
+                                        .samples = {2, 2},
+                                        .parts = 2,
+                                        .count = 4,
+                                        .way = SETS_TERMS};
+    const struct session_options options = {.grouped = 1};
+    const struct gw_group group = {.first = 0, .n = SESSION_WORKERS};
+    struct session_world *world = session_open(&options);
+    (void)state;
+    begin(world);
+    for (uint32_t i = 0; i < chunks_of(world); i++)
+        send_sum(&world->sender[gw_group_owner(group, chunk_at(world, i))], i,
+                 &sets);
+    send_terms(&world->sender[0], 0, terms, GW_TERMS_BYTES);
+    send_terms(&world->sender[1], 1, terms, GW_TERMS_BYTES);
+    for (uint32_t i = 0; i < chunks_of(world); i++)
+        assert_int_equal(world->server->shard->chunk[i].version, 0);
+    send_terms(&world->sender[1], 0, terms, GW_TERMS_BYTES);
+    for (uint32_t i = 0; i < chunks_of(world); i++)
+        assert_int_equal(world->server->shard->chunk[i].version, 1);
+    session_close(world);
 }
 
 /* ---- what sums are divided by ---- */
@@ -427,6 +526,9 @@ int main(void)
         cmocka_unit_test(decisions_to_come_are_refused_where_they_are_made),
         cmocka_unit_test(sums_that_cannot_be_are_refused),
         cmocka_unit_test(sums_of_no_group_are_refused),
+        cmocka_unit_test(terms_that_cannot_be_are_refused),
+        cmocka_unit_test(terms_of_many_clocks_are_refused),
+        cmocka_unit_test(a_sum_waits_for_the_terms_of_its_ranks),
         cmocka_unit_test(two_whole_steps_are_not_one),
         cmocka_unit_test(bytes_that_do_not_count_are_refused),
         cmocka_unit_test(a_vote_of_more_samples_ends_the_job),

@@ -124,6 +124,7 @@ void single_close(struct single *single)
     gw_save_close(server);
     gw_whole_close(server);
     gw_session_close(server);
+    gw_terms_close(server);
     gw_map_destroy(server->map);
     free(server->clocks);
     free(server->session);

@@ -137,7 +137,7 @@ static void bytes_are_golden(void **state)
     static const uint64_t golden[CONTROL_SAMPLES] = {
         0x25a53857b63d0572, /* join */
         0xaef6af996a42b72e, /* welcome */
-        0xe216972e25d66f2a, /* declare */
+        0x32b38db1f0e1d432, /* declare */
         0x67131a26fa7b5ff9, /* view */
         0xd7737b45fa54f01c, /* start */
         0x95b00d1f3ceaaa86, /* ready */
@@ -145,7 +145,7 @@ static void bytes_are_golden(void **state)
         0x850a5f38e3a9baab, /* decision */
         0x91161b8f73fe7e82, /* vote */
         0x33a164b9b03b8f29, /* score */
-        0x4846bc42ad312d95, /* report */
+        0x1bd481d479aeae6b, /* report */
         0x7ccccab0ea5b0a1e, /* stop */
         0xe69841003f78c664, /* saved */
         0xb17e88855a3033d3, /* stored */

@@ -198,10 +198,10 @@ static void sums_of_groups_have_the_bits_of_all(void **state)
 
 static void parts_are_read(void **state)
 {
-    const struct gw_part said[] = {{4, 10, GW_GRADIENT_UNCOUNTED},
-                                   {5, 0, GW_GRADIENT_MADE},
-                                   {6, 7, GW_GRADIENT_NONFINITE},
-                                   {7, 1, GW_GRADIENT_COUNTED}};
+    const struct gw_part said[] = {{4, 10, GW_GRADIENT_UNCOUNTED, 0},
+                                   {5, 0, GW_GRADIENT_MADE, 1},
+                                   {6, 7, GW_GRADIENT_NONFINITE, 0},
+                                   {7, 1, GW_GRADIENT_COUNTED, 1}};
     struct gw_part heard[4];
     uint8_t bytes[4 * GW_PART_BYTES];
     (void)state;
@@ -211,6 +211,7 @@ static void parts_are_read(void **state)
         assert_int_equal(heard[i].rank, said[i].rank);
         assert_int_equal(heard[i].samples, said[i].samples);
         assert_int_equal(heard[i].gradient, said[i].gradient);
+        assert_int_equal(heard[i].terms, said[i].terms);
     }
     /* of other ranks, too few, and with a word that nobody knows */
     assert_int_equal(gw_parts_decode(bytes, sizeof bytes, 0, 4, heard),

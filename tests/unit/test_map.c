@@ -299,7 +299,7 @@ static void bad_keys_are_named(void **state)
     refused(bad, GW_EINVAL, "key w: element type 77 is not known");
     bad = key_of("w", 1, 1);
     bad.group = GW_KEY_GROUPS_MAX;
-    refused(bad, GW_ERANGE, "key w: there is no group 4096, the last is 4095");
+    refused(bad, GW_ERANGE, "key w: there is no group 1024, the last is 1023");
     bad = key_of("w", 1, 1);
     bad.rule = GW_KEY_RULES;
     refused(bad, GW_EINVAL, "key w: rule 2 is not known");

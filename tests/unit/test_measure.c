@@ -107,7 +107,7 @@ static void parts_of_a_sum_are_measured(void **state)
 {
     (void)state;
     char why[GW_PEER_FAULT_MAX];
-    struct gw_part part[3] = {{0, 10, 0}, {1, 10, 0}, {2, 10, 0}};
+    struct gw_part part[3] = {{0, 10, 0, 0}, {1, 10, 0, 0}, {2, 10, 0, 0}};
     const char *const sync[] = {JOB, NULL}, *const speed[] = {
                                                 JOB, "train.split=speed", NULL};
     be(sync, 1000);

@@ -23,6 +23,7 @@ static const struct {
     {gw_client_waits_open, gw_client_waits_close},
     {gw_client_stalls_open, gw_client_stalls_close},
     {gw_client_shards_open, gw_client_shards_close},
+    {gw_client_terms_open, gw_client_terms_close},
     {gw_client_chunks_open, gw_client_chunks_close},
     {gw_client_pushes_open, gw_client_pushes_close},
     {gw_client_out_open, gw_client_out_close},

@@ -26,6 +26,7 @@
 #include "proto/metrics.h"
 #include "proto/split.h"
 #include "proto/status.h"
+#include "proto/terms.h"
 #include "proto/wire.h"
 #include "transport/link/loop.h"
 #include "transport/link/transport.h"
@@ -95,6 +96,17 @@ uint64_t gw_client_arena_bytes(const struct gw_client *client);
 /* optimizer.kind of the job: the program's, where the job leaves it to that.
    Known when declared. */
 const char *gw_client_optimizer(const struct gw_client *client);
+
+/*
+ * Terms that hold for this rank's pushes from `clock` on, of all groups that
+ * have any: sent before the pushes of that clock, which are yet to come. Not
+ * under policies by which ranks take the steps. GW_ENOMEM, and the client's
+ * failure.
+ */
+enum gw_status gw_client_set_terms(struct gw_client *client,
+                                   uint64_t clock,
+                                   const struct gw_group_terms *terms,
+                                   uint32_t n);
 
 /* The clock to begin with; non-zero where rank 0 has to seed the weights. */
 uint64_t gw_client_first_clock(const struct gw_client *client);
@@ -421,7 +433,8 @@ void gw_client_report(struct gw_client *client,
                       double loss,
                       uint64_t correct,
                       uint64_t samples,
-                      uint64_t rss_bytes);
+                      uint64_t rss_bytes,
+                      const double *lr);
 
 /* The clock, + 1, of the last step for which the coordinator has asked for a
    report, in addition to steps that are logged; 0: it has not. Thread: any. */

@@ -127,6 +127,7 @@ void gw_client_link_up(struct gw_client *client,
     if (shard == gw_client_shards(client))
         return;
     gw_client_out_link_up(client, shard, link);
+    gw_client_terms_link_up(client, shard, link);
     if (!client->chunk || !gw_client_windows_open(client))
         return;
     push_again(client, shard, link);

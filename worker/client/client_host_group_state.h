@@ -41,6 +41,7 @@ struct gw_sum_part {
     uint64_t clock; /* + 1, of its gradient; 0: none */
     uint32_t samples;
     enum gw_part_gradient gradient;
+    uint8_t terms; /* its rank sets terms at this clock */
 };
 
 static inline int gw_sum_part_is_empty(const struct gw_sum_part *part)

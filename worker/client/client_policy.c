@@ -153,6 +153,7 @@ void gw_client_switch_decided(struct gw_client *client,
         last.renumbers = decision->number;
         gw_client_void(client, decision->number);
         gw_client_forget_pushes(client);
+        gw_client_terms_renumber(client, decision->clock);
     }
     await(client->policy, &last);
 }

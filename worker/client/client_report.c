@@ -52,7 +52,8 @@ void gw_client_report(struct gw_client *client,
                       double loss,
                       uint64_t correct,
                       uint64_t samples,
-                      uint64_t rss_bytes)
+                      uint64_t rss_bytes,
+                      const double *lr)
 {
     struct gw_metrics_snapshot counters = {0};
     uint64_t staleness[GW_STALENESS_BUCKETS];
@@ -69,7 +70,9 @@ void gw_client_report(struct gw_client *client,
                    .rss_bytes = rss_bytes,
                    .counters = counters.value,
                    .counters_n = GW_METRICS,
-                   .decision = gw_client_told_decision(client)}};
+                   .decision = gw_client_told_decision(client),
+                   .has_lr = lr != NULL,
+                   .lr = lr ? *lr : 0}};
     if (gw_client_is_per_push(client)) {
         message.report.staleness = staleness;
         message.report.staleness_n = GW_STALENESS_BUCKETS;

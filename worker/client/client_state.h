@@ -26,6 +26,8 @@
  *   client_connect.c   links to shards, and repeats after a break
  *   client_chunk.c     table of chunks: pushed, wanted, there
  *   client_push.c      a push from the caller to the link
+ *   client_terms.h     hyperparameters, before the pushes that need them
+ *   client_terms.c
  *   client_out.c       the place of the bytes of a chunk that leaves
  *   client_want.c      requests for weights
  *   client_weights.c   weights that arrive
@@ -50,6 +52,7 @@
 #include "transport/member/member.h"
 #include "worker/client/client.h"
 #include "worker/client/client_host_group.h"
+#include "worker/client/client_terms.h"
 
 /* Welcome, once it has come. */
 struct gw_client_job {
@@ -125,6 +128,7 @@ struct gw_client {
     struct gw_client_waits *waits;
     struct gw_client_stalls *stalls;
     struct gw_client_shards *shards;
+    struct gw_client_terms *terms;
     struct gw_client_chunks *chunks;
     struct gw_client_pushes *pushes;
     struct gw_client_out *out;

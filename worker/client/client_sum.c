@@ -116,7 +116,8 @@ struct gw_send *gw_host_group_parts(struct gw_host_group *group,
     for (uint32_t i = 0; i < group->ranks.n; i++)
         part[i] = (struct gw_part){.rank = group->ranks.first + i,
                                    .samples = chunk->part[i].samples,
-                                   .gradient = chunk->part[i].gradient};
+                                   .gradient = chunk->part[i].gradient,
+                                   .terms = chunk->part[i].terms};
     gw_parts_encode(part, group->ranks.n, chunk->parts);
     struct gw_send *note = note_of(group, index, chunk->parts, group->ranks.n);
     note->done = done;
@@ -130,6 +131,11 @@ static enum gw_part_gradient gradient_of(const struct gw_client_chunk *ours)
     if (!ours->empty || ours->samples == 0)
         return GW_GRADIENT_MADE;
     return ours->uncounted ? GW_GRADIENT_UNCOUNTED : GW_GRADIENT_COUNTED;
+}
+
+static uint8_t sets_terms(const struct gw_client *client, uint32_t index)
+{
+    return gw_client_sets_terms(client, client->chunk[index].pushed - 1) != 0;
 }
 
 static void tell_owner(struct gw_host_group *group, uint32_t index);
@@ -154,8 +160,8 @@ static void tell_owner(struct gw_host_group *group, uint32_t index)
         gw_host_group_peer(group, gw_group_owner(group->ranks, index));
     const struct gw_part part = {.rank = client->job->rank,
                                  .samples = client->chunk[index].samples,
-                                 .gradient =
-                                     gradient_of(&client->chunk[index])};
+                                 .gradient = gradient_of(&client->chunk[index]),
+                                 .terms = sets_terms(client, index)};
     chunk->tell_again = chunk->telling;
     if (chunk->telling || !gw_peer_is_up(owner->peer, GW_HOST_GROUP_LINK))
         return;
@@ -178,7 +184,8 @@ void gw_host_group_push(struct gw_host_group *group, uint32_t index)
     group->chunk[index].part[group->client->job->rank - group->ranks.first] =
         (struct gw_sum_part){.clock = ours->pushed,
                              .samples = ours->samples,
-                             .gradient = gradient_of(ours)};
+                             .gradient = gradient_of(ours),
+                             .terms = sets_terms(group->client, index)};
     maybe_sum(group, index);
 }
 
@@ -295,7 +302,8 @@ void gw_host_group_sum_parts(struct gw_host_group *group,
     if (its->clock != frame->clock + 1) /* else the sum may be made */
         *its = (struct gw_sum_part){.clock = frame->clock + 1,
                                     .samples = part.samples,
-                                    .gradient = part.gradient};
+                                    .gradient = part.gradient,
+                                    .terms = part.terms};
     maybe_sum(group, frame->chunk);
 }
 

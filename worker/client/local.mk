@@ -29,6 +29,8 @@ libworker_a_SOURCES += \
 	%D%/client_state.h \
 	%D%/client_sum.c \
 	%D%/client_tell.c \
+	%D%/client_terms.c \
+	%D%/client_terms.h \
 	%D%/client_wait.c \
 	%D%/client_want.c \
 	%D%/client_weights.c

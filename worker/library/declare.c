@@ -100,6 +100,8 @@ static int copy_keys(struct gradweir_job *job,
 {
     job->key = calloc(declaration->n_keys + 1, sizeof *job->key);
     job->type = calloc(declaration->n_keys + 1, sizeof *job->type);
+    job->groups = groups_of(declaration);
+    job->rule = calloc(job->groups, sizeof *job->rule);
     job->device = strdup(declaration->device ? declaration->device
                                              : program_invocation_short_name);
     job->optimizer = declaration->optimizer
@@ -110,9 +112,11 @@ static int copy_keys(struct gradweir_job *job,
     job->own_steps = declaration->own_steps;
     job->step_weight = declaration->step_weight ? declaration->step_weight
                                                 : gradweir_ranks(job);
-    if (!job->key || !job->type || !job->device)
+    if (!job->key || !job->type || !job->rule || !job->device)
         return gw_job_fails(job, GRADWEIR_ENOMEM, "no memory for %zu keys",
                             declaration->n_keys);
+    for (uint32_t i = 0; i < job->groups; i++)
+        job->rule[i] = rule_of(declaration, i);
     for (size_t i = 0; i < declaration->n_keys; i++) {
         const struct gradweir_key *key = &declaration->keys[i];
         int status =
@@ -132,9 +136,11 @@ static void drop_keys(struct gradweir_job *job)
 {
     free(job->key);
     free(job->type);
+    free(job->rule);
     free(job->device);
     job->key = NULL;
     job->type = NULL;
+    job->rule = NULL;
     job->device = NULL;
     job->keys = 0;
 }

@@ -48,7 +48,9 @@ struct gradweir_job {
 
     /* declaration */
     struct gw_key *key; /* [keys] */
-    uint8_t *type;      /* [keys] enum gw_rank_dtype, the program's */
+    uint8_t *rule;      /* [groups] enum gw_key_rule */
+    size_t groups;
+    uint8_t *type; /* [keys] enum gw_rank_dtype, the program's */
     size_t keys;
     uint64_t step_weight;
     int scores, own_steps;

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/terms.h"
+
 /* ---- begin ---- */
 
 static int begin(struct gradweir_job *job, size_t first, size_t n)
@@ -161,6 +163,37 @@ int gradweir_weigh(gradweir_job *job, uint32_t weight)
                                            : "this step only scores");
     job->weight = weight;
     gw_rank_weigh(job->rank, weight);
+    return GRADWEIR_OK;
+}
+
+int gradweir_terms(gradweir_job *job,
+                   uint32_t group,
+                   const struct gradweir_terms *terms)
+{
+    gw_job_settle(job);
+    int status = gw_job_check(job, "gradweir_terms",
+                              GW_JOB_DECLARED | GW_JOB_READY | GW_JOB_STEP);
+    if (status != GRADWEIR_OK)
+        return status;
+    if (terms->struct_size != sizeof *terms)
+        return gw_job_fails(job, GRADWEIR_EINVAL,
+                            "terms.struct_size is not that of this library");
+    if (job->stage == GW_JOB_STEP && job->is_pushed)
+        return gw_job_fails(job, GRADWEIR_EUSAGE,
+                            "gradweir_terms: a key of this step was pushed");
+    if (group >= job->groups || job->rule[group] != GW_KEY_RULE_OPTIMIZER)
+        return gw_job_fails(
+            job, GRADWEIR_EINVAL, "gradweir_terms: %s group %u",
+            group < job->groups ? "no optimizer steps" : "there is no", group);
+    const struct gw_terms set = {.lr = terms->lr,
+                                 .weight_decay = terms->weight_decay,
+                                 .momentum = terms->momentum,
+                                 .beta1 = terms->beta1,
+                                 .beta2 = terms->beta2,
+                                 .eps = terms->eps};
+    if (gw_rank_terms(job->rank, group, &set) != GW_OK)
+        return gw_job_fails(job, GRADWEIR_EINVAL, "gradweir_terms: %s",
+                            job->error.text);
     return GRADWEIR_OK;
 }
 

@@ -217,16 +217,13 @@ static void take_step(struct gw_rank *rank, size_t key)
            gw_key_elems(&rank->key[key]) * sizeof *rank->weight[key]);
 }
 
-/* One step of the worker's own optimizer, on one key. */
-static void step_key(struct gw_rank *rank, size_t key, double clip)
+static struct gw_terms terms_of(const struct gw_rank *rank, size_t key)
 {
-    struct gw_local *local = rank->local;
     const struct gw_config *config = &rank->config;
-    float *state[GW_STATE_MAX] = {0};
-    for (unsigned s = 0; s < local->optimizer->states; s++)
-        state[s] = in_arena(rank, local->state[s], key);
-    struct gw_update update = {
-        .scale = (float)(clip / (double)rank->samples),
+    const struct gw_terms *set = gw_rank_terms_of(rank, rank->key[key].group);
+    if (set)
+        return *set;
+    return (struct gw_terms){
         .lr = gw_schedule_lr(config, &rank->plan.course, rank->clock,
                              rank->plan.steps),
         .weight_decay = config->optimizer.weight_decay,
@@ -234,6 +231,25 @@ static void step_key(struct gw_rank *rank, size_t key, double clip)
         .beta1 = config->optimizer.beta1,
         .beta2 = config->optimizer.beta2,
         .eps = config->optimizer.eps,
+    };
+}
+
+/* One step of the worker's own optimizer, on one key. */
+static void step_key(struct gw_rank *rank, size_t key, double clip)
+{
+    struct gw_local *local = rank->local;
+    float *state[GW_STATE_MAX] = {0};
+    for (unsigned s = 0; s < local->optimizer->states; s++)
+        state[s] = in_arena(rank, local->state[s], key);
+    const struct gw_terms terms = terms_of(rank, key);
+    struct gw_update update = {
+        .scale = (float)(clip / (double)rank->samples),
+        .lr = terms.lr,
+        .weight_decay = terms.weight_decay,
+        .momentum = terms.momentum,
+        .beta1 = terms.beta1,
+        .beta2 = terms.beta2,
+        .eps = terms.eps,
         .t = local->updates - local->skipped[key],
         .trust_ratio = 1,
     };

@@ -25,6 +25,7 @@ libworker_a_SOURCES += \
 	%D%/rank_score.c \
 	%D%/rank_state.h \
 	%D%/rank_step.c \
+	%D%/rank_terms.c \
 	%D%/rank_phase.c \
 	%D%/report.c \
 	%D%/tensor.c \

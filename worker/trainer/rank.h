@@ -41,6 +41,7 @@
 struct gw_backend_ops;
 struct gw_device;
 struct gw_rank;
+struct gw_terms;
 
 struct gw_rank_options {
     struct gw_client_options client;
@@ -198,6 +199,17 @@ enum gw_status gw_rank_begin(struct gw_rank *rank, struct gw_rank_step *step_p);
 /* The weight of this rank's gradient in the step to train that has begun,
    instead of its part of a full step; before any key is ready. 0: none is. */
 void gw_rank_weigh(struct gw_rank *rank, uint32_t weight);
+
+/*
+ * Hyperparameters of a group of keys (gw_key.group) from the step on whose
+ * first key is not ready yet, until they are set again; before any are set they
+ * are the job's. Between gw_rank_declare and gw_rank_finish; the same on all
+ * ranks with samples in a step, where pushes are applied together. A group
+ * without keys needs none. GW_ERANGE: a value, with a line; the job goes on.
+ */
+enum gw_status gw_rank_terms(struct gw_rank *rank,
+                             uint32_t group,
+                             const struct gw_terms *terms);
 
 /* The step to train after this one, to read its data ahead; the job may end
    before it, or go on without this rank at a later one. 0: it is not known yet,

@@ -134,6 +134,7 @@ void gw_rank_free_arenas(struct gw_rank *rank)
     free(rank->weight);
     free(rank->gradient);
     free(rank->done);
+    gw_rank_close_terms(rank);
 }
 
 /* ---- a device's memory, for others ---- */
@@ -299,6 +300,8 @@ enum gw_status gw_rank_declare(struct gw_rank *rank,
                          "tensors of the trainer's own are in host memory, and "
                          "%s computes in its own",
                          rank->backend->name);
+    if (status == GW_OK)
+        status = gw_rank_open_terms(rank);
     if (status == GW_OK)
         status = tell(rank, declaration);
     if (status == GW_OK)

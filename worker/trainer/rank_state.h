@@ -7,6 +7,7 @@
  *   rank_step.c     one step: weights needed, gradients ready
  *   rank_pull.c     weights of a step before its end
  *   rank_save.c     a checkpoint that the trainer asks for
+ *   rank_terms.c    hyperparameters that the trainer sets
  *   rank_score.c    when the test set is scored, and how
  *   report.c        steps that the coordinator is told of
  *   local.c         policies under which a rank takes steps of its own
@@ -31,6 +32,15 @@ struct gw_rank_arena {
     int pinned; /* and registered with the device */
 };
 
+/* Hyperparameters that the trainer has set, by group. */
+struct gw_rank_terms_table {
+    uint32_t groups;
+    uint32_t *place;            /* [groups] in `set`, + 1; 0: none */
+    struct gw_group_terms *set; /* [n] in the order in which they came */
+    uint32_t n;
+    int changed; /* the servers lack some */
+};
+
 /* Steps that are kept for polls that come late. */
 #define GW_TOLD_STEPS 16
 
@@ -39,6 +49,8 @@ struct gw_told_step {
     struct gw_rank_sum sum;
     uint64_t samples;
     int told;
+    int has_lr; /* of group 0, set by the trainer, */
+    double lr;
 };
 
 /* The next turn: see rank_phase.c. */
@@ -78,6 +90,7 @@ struct gw_rank {
         uint8_t counts;  /* and samples count all the same */
     } * done;            /* [keys] */
     uint64_t sample_flop;
+    struct gw_rank_terms_table terms;
 
     struct gw_rank_arena weights_arena, gradients_arena;
     struct gw_rank_arena bf16_arena; /* weights as they arrive, if any */
@@ -147,6 +160,13 @@ void gw_rank_refill_tensors(struct gw_rank *rank, size_t first, size_t n);
 /* Counts the samples of the last step, at `clock`, if its pushes count; forgets
    them in any case. */
 void gw_rank_count_samples(struct gw_rank *rank, uint64_t clock);
+
+/* rank_terms.c: tables for the groups of the keys; the terms of a group, NULL:
+   the job's. */
+enum gw_status gw_rank_open_terms(struct gw_rank *rank);
+void gw_rank_close_terms(struct gw_rank *rank);
+const struct gw_terms *gw_rank_terms_of(const struct gw_rank *rank,
+                                        uint32_t group);
 
 /* rank_score.c: the evaluations of the plan: some are made already when the job
    begins or goes on; some are not made any more; one is due before this clock,

@@ -107,6 +107,16 @@ enum gw_status gw_rank_begin_weights(struct gw_rank *rank)
 
 /* ---- gradients out ---- */
 
+/* Before a push to servers that step by them. */
+static enum gw_status tell_terms(struct gw_rank *rank)
+{
+    struct gw_rank_terms_table *terms = &rank->terms;
+    if (!terms->changed)
+        return GW_OK;
+    terms->changed = 0;
+    return gw_client_set_terms(rank->client, rank->clock, terms->set, terms->n);
+}
+
 static enum gw_status
 push_gradients(struct gw_rank *rank, size_t first, size_t n)
 {
@@ -114,6 +124,9 @@ push_gradients(struct gw_rank *rank, size_t first, size_t n)
         return gw_local_ready(rank, first, n);
     if (look_late(rank) != GW_OK)
         return GW_EAGAIN;
+    enum gw_status status = tell_terms(rank);
+    if (status != GW_OK)
+        return status;
     return gw_client_push(rank->client, first, n, rank->clock, rank->clock + 1,
                           rank->samples);
 }
@@ -226,6 +239,9 @@ skip_keys(struct gw_rank *rank, size_t first, size_t n, int counts)
     }
     if (rank->local)
         return gw_local_ready(rank, first, n);
+    enum gw_status status = tell_terms(rank);
+    if (status != GW_OK)
+        return status;
     return gw_client_skip(rank->client, first, n, rank->clock, rank->clock + 1,
                           rank->samples, counts);
 }

@@ -19,7 +19,8 @@ uint64_t gw_rank_rss_bytes(void)
 static void tell(struct gw_rank *rank, struct gw_told_step *step)
 {
     gw_client_report(rank->client, step->clock - 1, step->sum.loss,
-                     step->sum.correct, step->samples, gw_rank_rss_bytes());
+                     step->sum.correct, step->samples, gw_rank_rss_bytes(),
+                     step->has_lr ? &step->lr : NULL);
     step->told = 1;
     rank->told_us = gw_loop_now(rank->options.client.loop);
 }
@@ -29,6 +30,15 @@ static int is_logged(const struct gw_rank *rank)
 {
     return rank->clock % rank->cadence.steps == 0 ||
            rank->clock == rank->scored_clock;
+}
+
+/* Rank 0 tells the rate of group 0, if the trainer has set it. */
+static void note_lr(const struct gw_rank *rank, struct gw_told_step *step)
+{
+    const struct gw_terms *terms =
+        rank->number == 0 ? gw_rank_terms_of(rank, 0) : NULL;
+    step->has_lr = terms != NULL;
+    step->lr = terms ? terms->lr : 0;
 }
 
 static void report_each(struct gw_rank *rank,
@@ -41,6 +51,7 @@ static void report_each(struct gw_rank *rank,
     sum->sum.loss += result->loss;
     sum->sum.correct += result->correct;
     sum->samples += samples;
+    note_lr(rank, sum);
     if (!is_logged(rank) &&
         (rank->cadence.seconds == 0 ||
          now - rank->told_us < rank->cadence.seconds * 1000000))
@@ -73,6 +84,7 @@ void gw_rank_report(struct gw_rank *rank,
         &rank->recent[(rank->clock + 1) % GW_TOLD_STEPS];
     *step = (struct gw_told_step){
         .clock = rank->clock + 1, .sum = *sum, .samples = samples};
+    note_lr(rank, step);
     answer_poll(rank); /* first: it may be of a step before this one */
     if (!step->told && (is_logged(rank) || rank->clock + 1 == rank->plan.steps))
         tell(rank, step);
