@@ -159,8 +159,8 @@ static void on_watch(struct gw_timer *timer)
     uint64_t limit_us = (uint64_t)(server->config.cluster.step_deadline * 1e6);
     gw_timer_start(server->loop, timer, WATCH_US);
     gw_tell_counters(server);
-    if (gw_member_paused_us_ago(server->member) < limit_us)
-        return;
+    gw_member_excuse(server->member, &server->stall.paused_us,
+                     &server->stall.progress_us);
     if (!server->running || gw_server_is_ending(server) ||
         now - server->stall.progress_us < limit_us ||
         now - server->stall.stalled_us < limit_us)

@@ -13,6 +13,7 @@ struct gw_watch {
     struct gw_timer watch;
     uint64_t progress_us; /* when a push was last counted */
     uint64_t stalled_us;  /* when a stall was last reported */
+    uint64_t paused_us;   /* pauses of this process, so far */
 };
 
 /* From here on, until gw_server_finish */

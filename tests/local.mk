@@ -724,7 +724,9 @@ EXTRA_DIST += \
 	%D%/reference/data.py \
 	%D%/reference/optimizers.inc \
 	%D%/reference/optimizers.py \
+	%D%/reference/gradweir.structs \
 	%D%/reference/gradweir.symbols \
+	%D%/run/structs.c \
 	%D%/reference/library.safetensors \
 	%D%/reference/model.py \
 	%D%/reference/model.safetensors \

@@ -42,6 +42,7 @@ struct gw_waits {
     struct gw_timer timer;
     uint64_t progress;          /* grows with everything that is waited for */
     uint64_t moved_us, told_us; /* when it grew, when a line last said so */
+    uint64_t paused_us;         /* pauses of this process, so far */
     int sees_stop;
     int stop_told; /* a line has named the wait of a stop */
     uint64_t stop_told_us;
@@ -237,7 +238,6 @@ static void on_watch(struct gw_timer *timer)
     struct gw_waits *watch = self->watch;
     note_stop(self);
     uint64_t now = gw_loop_now(self->loop), sum = progress(self);
-    uint64_t paused_us_ago = gw_member_paused_us_ago(self->member);
     char text[GW_ERROR_TEXT_BYTES - 64];
     int waits = awaited(self, text, sizeof text);
     gw_timer_start(self->loop, timer, WATCH_US);
@@ -245,10 +245,9 @@ static void on_watch(struct gw_timer *timer)
     gw_strangers_expire(self, now);
     gw_gather_poll(self, now);
     /* steps are no wait: their time counts for none that comes after */
+    gw_member_excuse(self->member, &watch->paused_us, &watch->moved_us);
     if (sum != watch->progress || !waits)
         watch->moved_us = watch->told_us = now;
-    else if (paused_us_ago < now - watch->moved_us) /* its own absence */
-        watch->moved_us = watch->told_us = now - paused_us_ago;
     watch->progress = sum;
     gw_stall_tell_stuck(self);
     gw_decline_judge(self, now);

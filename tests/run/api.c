@@ -337,6 +337,10 @@ static void do_save(void)
     }
     printf("save: %d after %s\n", status, times ? "steps" : "no step");
     fflush(stdout);
+    for (int i = 0; gradweir_rank(job) == 1 && i < 50; i++) {
+        usleep(5000); /* rank 0 hears of it in a step of its own */
+        train(1);
+    }
     if (gradweir_rank(job) == 1)
         _exit(3);
     train(100000);
@@ -594,40 +598,83 @@ static void do_odd(void)
     do_groups();
 }
 
-static size_t descriptors(void)
+static size_t count_in(const char *path)
 {
     size_t n = 0;
-    DIR *dir = opendir("/proc/self/fd");
+    DIR *dir = opendir(path);
     while (readdir(dir))
         n++;
     closedir(dir);
     return n;
 }
 
+/* What 900 jobs leave behind, after 100 that have filled caches. */
+static struct kept {
+    struct rusage usage;
+    size_t descriptors, threads;
+} kept;
+
+static struct kept count_kept(void)
+{
+    struct kept now = {.descriptors = count_in("/proc/self/fd"),
+                       .threads = count_in("/proc/self/task")};
+    getrusage(RUSAGE_SELF, &now.usage);
+    return now;
+}
+
+static void say_kept(const char *jobs)
+{
+    const struct kept now = count_kept();
+    printf("%s: %ld KiB more, %zu descriptors more, %zu threads more\n", jobs,
+           now.usage.ru_maxrss - kept.usage.ru_maxrss,
+           now.descriptors - kept.descriptors, now.threads - kept.threads);
+}
+
 /* Jobs that nobody answers, in all states of joining. */
 static void do_many(void)
 {
-    struct rusage before, after;
-    size_t open_before = 0;
     for (int i = 0; i < 1000; i++) {
         const struct gradweir_options options = {.struct_size = sizeof options,
                                                  .coordinator = "127.0.0.1:1",
                                                  .rank = GRADWEIR_ANY_RANK};
         char why[512];
-        if (i == 100) {
-            getrusage(RUSAGE_SELF, &before);
-            open_before = descriptors();
-        }
+        if (i == 100)
+            kept = count_kept();
         if (gradweir_open(&options, &job, why, sizeof why) != GRADWEIR_OK)
             die(why, 0);
         if (i % 4 == 0)
             gradweir_join(job, 1);
         gradweir_close(job);
     }
-    getrusage(RUSAGE_SELF, &after);
-    printf("%ld KiB more, %zu descriptors more\n",
-           (after.ru_maxrss - before.ru_maxrss) / 1024 * 1024,
-           descriptors() - open_before);
+    say_kept("unheard");
+}
+
+static void ignore(void *owner, int level, const char *line)
+{
+    (void)owner, (void)level, (void)line;
+}
+
+/* Jobs that the coordinator turns away, since it has its worker. */
+static void do_refused(void)
+{
+    start();
+    for (int i = 0; i < 1000; i++) {
+        const struct gradweir_options options = {.struct_size = sizeof options,
+                                                 .rank = GRADWEIR_ANY_RANK,
+                                                 .log = ignore};
+        gradweir_job *other;
+        char why[512];
+        if (i == 100)
+            kept = count_kept();
+        if (gradweir_open(&options, &other, why, sizeof why) != GRADWEIR_OK)
+            die(why, 0);
+        if (gradweir_join(other, -1) != GRADWEIR_EREFUSED)
+            die(gradweir_error(other), 0);
+        gradweir_close(other);
+    }
+    say_kept("refused");
+    train(150);
+    finish();
 }
 
 int main(int argc, char **argv)
@@ -636,11 +683,11 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } modes[] = {
-        {"train", do_train},   {"ahead", do_ahead}, {"waits", do_waits},
-        {"pull", do_pull},     {"own", do_own},     {"save", do_save},
-        {"leave", do_leave},   {"fail", do_fail},   {"fork", do_fork},
-        {"misuse", do_misuse}, {"odd", do_odd},     {"groups", do_groups},
-        {"many", do_many}};
+        {"train", do_train},   {"ahead", do_ahead},    {"waits", do_waits},
+        {"pull", do_pull},     {"own", do_own},        {"save", do_save},
+        {"leave", do_leave},   {"fail", do_fail},      {"fork", do_fork},
+        {"misuse", do_misuse}, {"odd", do_odd},        {"groups", do_groups},
+        {"many", do_many},     {"refused", do_refused}};
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(argv[1], modes[i].name) == 0) {
             modes[i].run();

@@ -113,9 +113,18 @@ run 2 run --workers 1 -- "$api" misuse
 grep '^-\|^[0-9]' "$scratch/out" >"$scratch/said" || :
 diff "$scratch/expected" "$scratch/said" >"$scratch/diff" || { sed 's/^/# /' "$scratch/diff"; false; }
 ok 'each mistake is a line, and most leave the job as it was'
-"$api" many >"$scratch/many" 2>&1 && grep -qx '[0-9]\{1,3\} KiB more, 0 descriptors more' "$scratch/many" ||
-  { sed 's/^/# /' "$scratch/many"; false; }
-ok '1,000 jobs are opened and closed, and nothing grows'
+# a sanitizer keeps memory for a while after it was freed
+case ${GW_CFLAGS-} in
+*-fsanitize*) some='[0-9]*' ;;
+*) some='[0-9]\{1,3\}' ;;
+esac
+nothing_more() {
+  grep -q "$1: $some KiB more, 0 descriptors more, 0 threads more\$" "$2" || { sed 's/^/# /' "$2"; false; }
+}
+"$api" many >"$scratch/many" 2>&1 && nothing_more unheard "$scratch/many"
+ok '1,000 jobs that nobody hears are opened and closed, and nothing grows'
+run 0 run --workers 1 -- "$api" refused && nothing_more refused "$scratch/out"
+ok '1,000 jobs are turned away, and nothing grows'
 "$api" train >"$scratch/out" 2>"$scratch/err"
 [ $? -eq 1 ] && grep -q 'GRADWEIR_COORDINATOR' "$scratch/err"
 ok 'a program that nobody has started says what it needs'

@@ -28,6 +28,30 @@ fi
 [ "$(grep -h '^ *# *include' "$header" | sort | xargs)" = '#include <stddef.h> #include <stdint.h>' ]
 ok 'the header includes stddef.h and stdint.h alone'
 
+# ---- structs and numbers ----
+if [ "$(getconf LONG_BIT)" = 64 ]; then
+  # to change on purpose: a struct grows at its end, and a number stays
+  $cc -std=c99 -I"$source/include" -I"$build" -o "$scratch/structs" "$source/tests/run/structs.c" &&
+    "$scratch/structs" >"$scratch/out" &&
+    diff "$source/tests/reference/gradweir.structs" "$scratch/out" >"$scratch/err" ||
+    { sed 's/^/# /' "$scratch/err" && false; }
+  ok 'its structs and numbers are those of tests/reference/gradweir.structs'
+else
+  skip 'its structs and numbers are those of tests/reference/gradweir.structs' 'not 64 bits'
+fi
+# comments away, a field or a number a line
+sed -e ':a' -e 's,/\*[^*]*\*\(/\|[^/][^*]*\*/\),,' -e 'ta' "$header" | tr '\n' ' ' |
+  sed -e 's,/\*\([^*]\|\*[^/]\)*\*/,,g' >"$scratch/plain"
+{
+  grep -o 'struct gradweir_[a-z]* {[^}]*}' "$scratch/plain" |
+    sed -e 's/.*{//' -e 's/}//' | tr ';' '\n' | sed -e 's/\[.*//' | awk 'NF { print "  " $NF }'
+  grep -o 'enum gradweir_[a-z]* {[^}]*}' "$scratch/plain" | grep -o 'GRADWEIR_[A-Z0-9_]*'
+} | tr -d '*' | sort -u >"$scratch/named"
+awk '$1 != "struct" { sub(/ [-0-9 ]*$/, ""); print }' "$source/tests/reference/gradweir.structs" |
+  grep -v 'ANY_RANK\|DIMS_MAX' | sort -u | diff "$scratch/named" - >"$scratch/err" ||
+  { sed 's/^/# /' "$scratch/err" && false; }
+ok 'the list has all of the header'
+
 # ---- the manual ----
 manual=$build/docs/gradweir.3
 awk '/^GRADWEIR_API/ { on = 1 } on { sub(/^GRADWEIR_API/, ""); print } /;/ { on = 0 }' "$header" |

@@ -1,8 +1,8 @@
 /*
- * Ranks without samples under per-push policies, in simulation: some steps of
- * each rank have none, some steps of all ranks, and ranks leave before the
- * others. Nobody waits for ever, in any weather, and the step of the job is one
- * that a program has come to.
+ * Ranks without samples, in simulation: some steps of each rank have none, some
+ * steps of all ranks, and ranks leave before the others. Nobody waits for ever,
+ * in any weather; under per-push policies the step of the job is one that a
+ * program has come to; and a stop ends the job whatever ranks wait for.
  */
 #include "config.h"
 
@@ -179,6 +179,54 @@ static void the_job_has_the_steps_of_a_program(void **state)
     sweep_all(policy, SEEDS, one_in_calm, nothing);
 }
 
+/* A stop comes at any time: also while ranks have left, or wait for an end. */
+static void one_stopped(uint64_t seed, struct sweep_outcome *outcome)
+{
+    const char *const settings[] = {COMMON, policy, NULL};
+    struct gw_sim_options lines = {
+        .seed = seed, .latency_us = 50, .jitter_us = 20, .bytes_per_us = 1000};
+    uint64_t stop_us;
+    drawn_by = seed;
+    stop_us = draw(1, 77) % 150000;
+    if (draw(2, 77) % 3 == 0)
+        lines.latency_us = 5000;
+    cluster.work = work;
+    cluster_open(&cluster, &lines, settings, NULL);
+    for (size_t i = 0; i < cluster.workers; i++)
+        gw_sim_compute_model(cluster.worker[i].loop, step_us, NULL);
+    if (!cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US))
+        fail_msg("it does not begin");
+    uint64_t began = gw_sim_now(cluster.sim);
+    gw_sim_at(cluster.sim, stop_us, cluster_stop, &cluster);
+    if (storm_run(&cluster, LIMIT_US, outcome) &&
+        gw_sim_now(cluster.sim) > began + stop_us + 2000000 &&
+        gw_sim_now(cluster.sim) > began + 10000000)
+        snprintf(outcome->why, sizeof outcome->why,
+                 "stopped after %u ms, it ends after %u ms: %.300s",
+                 (unsigned)(stop_us / 1000),
+                 (unsigned)((gw_sim_now(cluster.sim) - began) / 1000),
+                 cluster.text);
+    if (cluster.final.status != GW_OK &&
+        cluster.final.status != GW_EINTERRUPTED)
+        snprintf(outcome->why, sizeof outcome->why, "%.400s", cluster.text);
+    outcome->count[0] += cluster.final.status == GW_OK;
+    outcome->count[1] += cluster.final.status == GW_EINTERRUPTED;
+    cluster_close(&cluster);
+}
+
+static void a_stop_ends_the_job(void **state)
+{
+    static const char *const ends[SWEEP_COUNTS] = {"complete", "stopped"};
+    policy = *state;
+    sweep_all(policy, SEEDS, one_stopped, ends);
+}
+
+#define STOPPED(word)                                                          \
+    {                                                                          \
+        "a_stop_ends_the_job/" word, a_stop_ends_the_job, NULL, NULL,          \
+            (void *)(uintptr_t)("cluster.policy=\"" word "\"")                 \
+    }
+
 #define POLICY(word)                                                           \
     {"nobody_waits_for_ever/" word, nobody_waits_for_ever, NULL, NULL,         \
      (void *)(uintptr_t)("cluster.policy=\"" word "\"")},                      \
@@ -198,6 +246,17 @@ int main(void)
         POLICY("downpour:2"),
         POLICY("easgd:2"),
         POLICY("sync until 5, async until 20, ssp:1"),
+        STOPPED("sync"),
+        STOPPED("backup:0"),
+        STOPPED("backup:1"),
+        STOPPED("local:4"),
+        STOPPED("diloco:4"),
+        STOPPED("async"),
+        STOPPED("ssp:1"),
+        STOPPED("stale-lr:1"),
+        STOPPED("easgd:3"),
+        STOPPED("sync until 5, async until 20, local:4"),
+        STOPPED("backup:1 until 9, local:4 until 20, async"),
     };
     cluster_data_open(&cluster.train, &cluster.test);
     return cmocka_run_group_tests_name("idle", tests, NULL, NULL);

@@ -200,6 +200,30 @@ static void a_step_that_stands_is_named(void **state)
     assert_tidy();
 }
 
+/* A busy host: the coordinator is not on its processor for a moment, again and
+   again, which is not the end of its patience. */
+static void pause_again(void *owner)
+{
+    (void)owner;
+    if (cluster.finished)
+        return;
+    gw_sim_pause(cluster.loop, SECOND / 2);
+    gw_sim_at(cluster.sim, 10 * SECOND, pause_again, NULL);
+}
+
+static void a_coordinator_that_is_often_paused_gives_up_too(void **state)
+{
+    (void)state;
+    open_job("cluster.policy=sync", 10000);
+    step_us[1] = 100000 * SECOND;
+    cluster_run_until(&cluster, never, NULL, SECOND);
+    pause_again(NULL);
+    double took = stop();
+    assert_true(took > 60 && took < 70);
+    assert_non_null(strstr(cluster.text, "no progress for 60 s: waiting for "));
+    assert_tidy();
+}
+
 /* The impatient need not wait for any of that. */
 static void a_second_stop_waits_for_nothing(void **state)
 {
@@ -226,6 +250,7 @@ int main(void)
         cmocka_unit_test(a_meeting_that_is_far_is_waited_for),
         cmocka_unit_test(a_disk_that_stands_is_named),
         cmocka_unit_test(a_step_that_stands_is_named),
+        cmocka_unit_test(a_coordinator_that_is_often_paused_gives_up_too),
         cmocka_unit_test(a_second_stop_waits_for_nothing),
     };
     int failed = cmocka_run_group_tests_name("stop", tests, NULL, NULL);

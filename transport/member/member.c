@@ -201,7 +201,7 @@ static void note_pause(struct gw_member *member, uint64_t now)
 /* Time in which this process did not run does not count as silence of peers. */
 static void forgive(struct gw_member *member, uint64_t gap_us, uint64_t now)
 {
-    member->paused_us = now;
+    member->paused_us += gap_us;
     for (struct gw_peer *peer = member->peers; peer; peer = peer->next)
         forgive_peer(peer, gap_us, now);
 }
@@ -382,12 +382,20 @@ void gw_member_set_silence(struct gw_member *member, uint64_t silence_us)
         member->heartbeat_us = silence_us / BEATS_PER_SILENCE;
 }
 
-uint64_t gw_member_paused_us_ago(const struct gw_member *member)
+uint64_t gw_member_paused_us(const struct gw_member *member)
+{
+    return member->paused_us + gap_of(member, gw_loop_now(member->loop));
+}
+
+void gw_member_excuse(const struct gw_member *member,
+                      uint64_t *paused_us,
+                      uint64_t *since_us)
 {
     uint64_t now = gw_loop_now(member->loop);
-    if (gap_of(member, now) > 0)
-        return 0;
-    return member->paused_us ? now - member->paused_us : UINT64_MAX;
+    uint64_t paused = gw_member_paused_us(member);
+    uint64_t pause_us = paused - *paused_us;
+    *paused_us = paused;
+    *since_us = now - *since_us > pause_us ? *since_us + pause_us : now;
 }
 
 void gw_member_paused_words(const struct gw_member *member,

@@ -214,9 +214,15 @@ uint64_t gw_member_clock(const struct gw_member *member);
    short time makes heartbeats more frequent. */
 void gw_member_set_silence(struct gw_member *member, uint64_t silence_us);
 
-/* Microseconds since this process last noticed that it had been paused; 0: it
-   has just been paused, and the next tick will notice; UINT64_MAX: never. */
-uint64_t gw_member_paused_us_ago(const struct gw_member *member);
+/* Microseconds so far in which this process was paused. */
+uint64_t gw_member_paused_us(const struct gw_member *member);
+
+/* A wait since *since_us does not count pauses of this process: moves *since_us
+   by those since *paused_us, a former gw_member_paused_us, which it sets. A
+   wait that began anew with each pause would never be long on a busy host. */
+void gw_member_excuse(const struct gw_member *member,
+                      uint64_t *paused_us,
+                      uint64_t *since_us);
 
 /* Prefix for a line about a dead peer: "this process was paused for 1.5 s; ",
    if the pause was recent and long enough for others to have missed this

@@ -55,7 +55,7 @@ struct gw_member {
     int quiet;
     struct gw_pulse pulse;
     uint64_t ticked_us, pulsed_us;
-    uint64_t paused_us; /* time when a late tick was noticed */
+    uint64_t paused_us; /* all late ticks together */
     /* length of the last pause of the whole process, and the time when it was
        noticed */
     uint64_t stood_us, stood_at_us;

@@ -14,7 +14,8 @@
 
 struct gw_client_stalls {
     struct gw_timer watch;
-    uint64_t told_us; /* of the last report */
+    uint64_t told_us;   /* of the last report */
+    uint64_t paused_us; /* pauses of this process, so far */
 };
 
 /* The peer that is waited for, a shard or, where a chunk is summed, perhaps
@@ -97,8 +98,8 @@ static void on_watch(struct gw_timer *timer)
                              : NULL;
     if (reason)
         gw_client_fail(client, GW_EABORTED, "%s", reason);
+    gw_member_excuse(client->member, &stalls->paused_us, &client->progress_us);
     if (!gw_client_waits_for(client).reason || limit == 0 ||
-        gw_member_paused_us_ago(client->member) < limit ||
         now - client->progress_us < limit || now - stalls->told_us < limit)
         return;
     stalls->told_us = now;
