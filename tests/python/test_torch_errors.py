@@ -76,6 +76,8 @@ def refuses(case: str) -> None:
     elif case == "name":
         model = nn.Sequential(nn.Linear(3, 3)) if RANK == 0 else nn.Linear(3, 3)
         optimizer = _sgd(model)
+    elif case == "unfrozen":
+        model.body[0].requires_grad_(False)
     elif case == "optimizer":
         optimizer = _sgd(model) if RANK == 0 else torch.optim.AdamW(model.parameters())
     optimizer = gradweir.torch.Optimizer(optimizer, model, log=False, **options)
@@ -95,6 +97,8 @@ def refuses(case: str) -> None:
             optimizer.param_groups[0]["lr"] = 0.5
         if case == "moved":
             model.double()
+        if case == "unfrozen" and step == 1:
+            model.body[0].requires_grad_(True)
         if case == "added":
             optimizer.inner.add_param_group({"params": [nn.Parameter(torch.zeros(2))]})
         if case == "add":
@@ -122,6 +126,7 @@ REFUSED = {
     "twice": ((), ("got a gradient after it had left", 'overlap="none"')),
     "lr": ((), ("learning rate", "between", 'overlap="none"')),
     "moved": ((), ("body.0.weight was torch.float32", "float64")),
+    "unfrozen": ((), ("body.0.weight was frozen", "requires_grad_(True) before")),
     "added": ((), ("other parameters than at first",)),
     "add": ((), ("keys are fixed when a job begins",)),
     "closure": ((), ("step(closure)", "backward() before step()")),

@@ -20,7 +20,7 @@ from gradweir.torch.local import LocalExchange
 from gradweir.torch.rules import describe, kind_of
 from gradweir.torch.servers import ServersExchange
 from gradweir.torch.state import state_dict_of
-from gradweir.torch.tensors import Entry, buffers_of, names_of, parameters_of
+from gradweir.torch.tensors import Entry, buffers_of, frozen_of, names_of, parameters_of
 from gradweir.torch.worker import WorkerExchange
 from gradweir.training import Score, give_up
 
@@ -109,6 +109,7 @@ class Optimizer(torch.optim.Optimizer):
         self._share()
         names = names_of(model, named_parameters, optimizer.param_groups)
         self._parameters = parameters_of(names, optimizer.param_groups)
+        self._frozen = frozen_of(names, optimizer.param_groups)
         self._size = sum(len(group["params"]) for group in optimizer.param_groups)
         self.job = Job(coordinator, rank, set)
         try:
@@ -381,6 +382,13 @@ class Optimizer(torch.optim.Optimizer):
             tensor = entry.tensor
             if tensor.data_ptr() != entry.address:
                 self._check_moved(entry)
+        for name, parameter in self._frozen:
+            if parameter.requires_grad:
+                raise RuntimeError(
+                    f"gradweir: {name} was frozen when gradweir.torch.Optimizer took the "
+                    f"optimizer, and is no key on the servers: call requires_grad_(True) before, "
+                    f"and have it without a gradient (.grad = None) where it is not to be trained"
+                )
 
     @staticmethod
     def _check_moved(entry: Entry) -> None:

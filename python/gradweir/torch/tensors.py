@@ -102,6 +102,16 @@ def parameters_of(
     return entries
 
 
+def frozen_of(
+    names: list[tuple[str, torch.nn.Parameter]], groups: list[dict]
+) -> list[tuple[str, torch.nn.Parameter]]:
+    """The optimizer's parameters that are no keys, since they are not trained."""
+    held = {id(p) for group in groups for p in group["params"]}
+    return [
+        (name, p) for name, p in names if id(p) in held and not p.requires_grad and p.numel() > 0
+    ]
+
+
 # Buffers of a model have names of their own among the keys.
 BUFFER = "buffer."
 
