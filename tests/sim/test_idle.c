@@ -30,8 +30,9 @@ enum {
     STEPS = 30   /* of rank 0 */
 };
 
-static const struct gw_key keys[KEYS] = {{"one", GW_DTYPE_F32, 1, {60}},
-                                         {"two", GW_DTYPE_F32, 1, {BIG}}};
+static const struct gw_key keys[KEYS] = {
+    {.name = "one", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {60}},
+    {.name = "two", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {BIG}}};
 
 static struct cluster cluster;
 static uint64_t drawn_by; /* the seed of what trainers do */

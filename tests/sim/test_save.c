@@ -29,8 +29,9 @@ enum {
     BIG = 20000 /* two chunks, of two shards */
 };
 
-static const struct gw_key keys[KEYS] = {{"one", GW_DTYPE_F32, 1, {60}},
-                                         {"two", GW_DTYPE_F32, 1, {BIG}}};
+static const struct gw_key keys[KEYS] = {
+    {.name = "one", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {60}},
+    {.name = "two", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {BIG}}};
 
 static struct cluster cluster;
 static int asks;    /* 0: no rank does; else rank 1 in step 4, */
