@@ -281,7 +281,12 @@ GRADWEIR_API float *gradweir_gradients(gradweir_job *job, size_t key);
    that it has in PyTorch. An optimizer reads those that it has. */
 struct gradweir_terms {
     size_t struct_size;
-    double lr, weight_decay, momentum, beta1, beta2, eps;
+    double lr;
+    double weight_decay;
+    double momentum; /* momentum, nesterov */
+    double beta1;    /* adam, adamw, lamb, and */
+    double beta2;
+    double eps;
 };
 
 /*

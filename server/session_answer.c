@@ -136,7 +136,7 @@ gw_session_view(const struct gw_server *server, uint32_t rank, uint32_t index)
         .mark = slot->mark,
         .least = server->shard->chunk[index].least,
         .most = server->shard->chunk[index].most,
-        .idle = slot->idle,
+        .idle = slot->idle == GW_SHARD_IDLE,
         .held = slot->held || slot->landed,
         .left_out = gw_commit_of(server)->leaves_out(server, rank, index),
     };

@@ -369,8 +369,11 @@ void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t index)
     chunk->version += steps;
     chunk->pushes += steps;
     slot->mark += steps;
-    slot->idle = slot->samples == 0;
-    if (!slot->idle && slot->mark > chunk->most)
+    if (slot->samples > 0)
+        slot->idle = 0;
+    else if (slot->idle < GW_SHARD_IDLE)
+        slot->idle++;
+    if (slot->samples > 0 && slot->mark > chunk->most)
         chunk->most = slot->mark;
     if (was_least)
         chunk->least = least_mark(shard, index);

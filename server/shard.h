@@ -64,6 +64,10 @@ struct gw_shard_chunk {
     struct gw_terms group_terms; /* the rest is that of its last push */
 };
 
+/* Pushes without samples, one after the other, of a rank that has run out of
+   them. One alone is the short last step of an epoch. */
+#define GW_SHARD_IDLE 2
+
 /* One rank's place in one chunk. */
 struct gw_shard_slot {
     uint64_t mark;  /* clocks below it are in: the next one to come */
@@ -81,7 +85,8 @@ struct gw_shard_slot {
     uint8_t nonfinite; /* summed: it was not finite */
     uint8_t exported;  /* its sender has it, and not the landing slot */
     uint8_t uncounted; /* without bytes: its samples do not divide the sum */
-    uint8_t idle;      /* each push: the last one had no samples */
+    uint8_t idle;      /* each push: so many had no samples of late, up to
+                          GW_SHARD_IDLE */
 };
 
 struct gw_shard {

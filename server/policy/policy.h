@@ -28,7 +28,7 @@ struct gw_policy_view {
     uint64_t mark;  /* clocks of this rank below it are in */
     uint64_t least; /* the smallest mark of all ranks */
     uint64_t most;  /* the largest behind a push with samples */
-    int idle;       /* the rank's last push had no samples */
+    int idle;       /* the rank has run out of samples (GW_SHARD_IDLE) */
     int held;       /* a push of this rank is here and not yet in */
     int left_out;   /* it is decided that this version's clock has none of it */
 };

@@ -189,13 +189,24 @@ def main() -> None:
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
         getattr(module, sys.argv[1])(*sys.argv[2:])
         return
-    began = time.time()
-    suite = unittest.defaultTestLoader.loadTestsFromModule(module)
     only = os.environ.get("GW_PYTHON_TEST")
     if only:
         suite = unittest.defaultTestLoader.loadTestsFromName(only, module)
+    else:
+        suite = unittest.defaultTestLoader.loadTestsFromModule(module)
+    sys.exit(_run(suite))
+
+
+def run_modules(names: list[str]) -> int:
+    """The tests of modules; the exit code."""
+    return _run(unittest.defaultTestLoader.loadTestsFromNames(names))
+
+
+def _run(suite: unittest.TestSuite) -> int:
+    began = time.time()
     print(f"1..{suite.countTestCases()}", flush=True)
     result = _Tap()
     suite.run(result)
     print(f"# {time.time() - began:.0f} s", flush=True)
-    sys.exit(0 if result.wasSuccessful() else 1)
+    return 0 if result.wasSuccessful() else 1
+

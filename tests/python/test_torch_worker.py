@@ -144,17 +144,20 @@ def differs() -> None:
 def steps_alone() -> None:
     """Adagrad steps in the script, weights are exchanged every 4 steps."""
     model = net(seed=7 + RANK)
-    first = last = 0.0
+
+    def mean_loss() -> float:
+        with torch.no_grad():
+            return sum(loss_of(model, *batch(i)).item() for i in range(8)) / 8
+
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.01)
     with gradweir.torch.Optimizer(optimizer, model, log=False) as optimizer:
-        for step in range(40):
+        first = mean_loss()
+        for step in range(64):
             x, y = batch(step % 8)
-            loss = loss_of(model, x[RANK::WORLD], y[RANK::WORLD])
             optimizer.zero_grad()
-            loss.backward()
+            loss_of(model, x[RANK::WORLD], y[RANK::WORLD]).backward()
             optimizer.step()
-            first, last = first or loss.item(), loss.item()
-        tell(first=first, last=last, where=optimizer.where, digest=digest(model))
+        tell(first=first, last=mean_loss(), where=optimizer.where, digest=digest(model))
 
 
 def averages_at_rounds() -> None:

@@ -34,6 +34,9 @@ static void show_structs(void)
     FIELD(gradweir_key, dims);
     FIELD(gradweir_key, shape);
     FIELD(gradweir_key, group);
+    STRUCT(gradweir_group);
+    FIELD(gradweir_group, struct_size);
+    FIELD(gradweir_group, rule);
     STRUCT(gradweir_declaration);
     FIELD(gradweir_declaration, struct_size);
     FIELD(gradweir_declaration, keys);
@@ -41,6 +44,9 @@ static void show_structs(void)
     FIELD(gradweir_declaration, step_weight);
     FIELD(gradweir_declaration, scores);
     FIELD(gradweir_declaration, device);
+    FIELD(gradweir_declaration, groups);
+    FIELD(gradweir_declaration, n_groups);
+    FIELD(gradweir_declaration, optimizer);
     FIELD(gradweir_declaration, own_steps);
     STRUCT(gradweir_step);
     FIELD(gradweir_step, struct_size);
@@ -49,6 +55,14 @@ static void show_structs(void)
     FIELD(gradweir_step, weight);
     FIELD(gradweir_step, loss_scale);
     FIELD(gradweir_step, own);
+    STRUCT(gradweir_terms);
+    FIELD(gradweir_terms, struct_size);
+    FIELD(gradweir_terms, lr);
+    FIELD(gradweir_terms, weight_decay);
+    FIELD(gradweir_terms, momentum);
+    FIELD(gradweir_terms, beta1);
+    FIELD(gradweir_terms, beta2);
+    FIELD(gradweir_terms, eps);
     STRUCT(gradweir_result);
     FIELD(gradweir_result, struct_size);
     FIELD(gradweir_result, loss);
@@ -91,6 +105,8 @@ static void show_numbers(void)
     NUMBER(GRADWEIR_LOG_WARN);
     NUMBER(GRADWEIR_LOG_INFO);
     NUMBER(GRADWEIR_LOG_DEBUG);
+    NUMBER(GRADWEIR_RULE_OPTIMIZER);
+    NUMBER(GRADWEIR_RULE_MEAN);
     NUMBER(GRADWEIR_TRAIN);
     NUMBER(GRADWEIR_SCORE);
     NUMBER(GRADWEIR_ANY_RANK);
