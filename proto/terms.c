@@ -2,7 +2,6 @@
 
 #include "proto/terms.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -14,13 +13,12 @@ static const struct {
     size_t offset;
     double limit; /* below it */
 } fields[] = {
-#define FIELD(name, limit)                                                     \
-    {                                                                          \
-#name, offsetof(struct gw_terms, name), limit                          \
-    }
-    FIELD(lr, 1e30), FIELD(weight_decay, 1e30), FIELD(momentum, 1e30),
-    FIELD(beta1, 1), FIELD(beta2, 1),           FIELD(eps, 1e30),
-#undef FIELD
+    {"lr", offsetof(struct gw_terms, lr), 1e30},
+    {"weight_decay", offsetof(struct gw_terms, weight_decay), 1e30},
+    {"momentum", offsetof(struct gw_terms, momentum), 1e30},
+    {"beta1", offsetof(struct gw_terms, beta1), 1},
+    {"beta2", offsetof(struct gw_terms, beta2), 1},
+    {"eps", offsetof(struct gw_terms, eps), 1e30},
 };
 #define FIELDS (sizeof fields / sizeof *fields)
 

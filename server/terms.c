@@ -158,9 +158,7 @@ void gw_terms_frame(struct gw_server *server,
         return;
     }
     if (!make_rows(rows, groups)) {
-        gw_server_finish(server, GW_ENOMEM,
-                         "no memory for the terms of %u "
-                         "groups",
+        gw_server_finish(server, GW_ENOMEM, "no memory for terms of %u groups",
                          groups);
         return;
     }

@@ -279,6 +279,7 @@ static const struct sgd_row {
     const char *houses;
     enum schedule schedule;
     int interleaves;
+    int drops; /* steps of ranks that are late: the way is not known */
 } sgd_rows[] = {
     {.settings = {GROUPED_JOB, SGD}},
     {.settings = {GROUPED_JOB, SGD, "train.commit=whole"}},
@@ -317,6 +318,7 @@ static const struct sgd_row {
     {.settings = {GROUPED_JOB, SGD, "cluster.policy=async"},
      .schedule = APART,
      .interleaves = 1},
+    {.settings = {GROUPED_JOB, SGD, "cluster.policy=\"backup:1\""}, .drops = 1},
 };
 #define SGD_ROWS (sizeof sgd_rows / sizeof *sgd_rows)
 
@@ -363,7 +365,7 @@ static void every_policy_takes_the_rates_of_the_step(void **state)
         begin_sgd(row);
         open_job(row->settings, NULL);
         cluster_finish(&cluster, LIMIT_US);
-        const char *astray = find_astray();
+        const char *astray = row->drops ? NULL : find_astray();
         if (astray)
             fail_msg("%zu: %s", i, astray);
         assert_int_equal(cluster_refused(&cluster), 0);
@@ -388,7 +390,7 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
     storm_blow(&storm, &cluster);
     if (storm_run(&cluster, LIMIT_US, outcome) &&
         storm_ends_with(&cluster, GW_OK, outcome)) {
-        const char *astray = find_astray();
+        const char *astray = stormy->drops ? NULL : find_astray();
         if (astray)
             snprintf(outcome->why, sizeof outcome->why, "%s", astray);
     }
@@ -603,6 +605,7 @@ int main(void)
         WEATHER(15),
         WEATHER(16),
         WEATHER(17),
+        WEATHER(18),
     };
     cluster_data_open(&cluster.train, &cluster.test);
     return cmocka_run_group_tests_name("terms", tests, NULL, NULL);

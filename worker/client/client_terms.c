@@ -2,7 +2,8 @@
  * Terms of this rank on their way to the shards: each time that some change, a
  * frame with all of them goes over every connection before the first push of
  * that clock, ahead of queued frames. A connection that comes again begins with
- * those that pushes without an answer need, and the newest.
+ * those that pushes without an answer need, and the newest. Memory is allocated
+ * when terms change, not for pushes.
  */
 #include "config.h"
 

@@ -178,6 +178,7 @@ static void free_job(struct gradweir_job *job)
     free(job->coordinator);
     free(job->key);
     free(job->type);
+    free(job->rule);
     free(job->device);
     free(job);
 }
