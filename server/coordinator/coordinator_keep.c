@@ -153,6 +153,8 @@ enum gw_status gw_keeper_open(struct gw_coordinator *self,
         return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
     self->keeper = keeper;
     keeper->self = self;
+    if (gw_final_checkpoint(self, &keeper->newest))
+        keeper->newest++; /* the job goes on from it */
     keeper->has_best = gw_origin_state(self)->evaluations > 0;
     keeper->best_clock = gw_origin_state(self)->best_clock;
     return GW_OK;

@@ -68,7 +68,8 @@ void gw_keeper_cut(struct gw_coordinator *self,
 void gw_keeper_saved(struct gw_coordinator *self,
                      struct gw_seat *who,
                      const struct gw_saved *saved);
-/* The clock of the last cut that is decided, + 1; 0: none is. */
+/* The clock of the last cut that is decided, or that the job goes on from, + 1;
+   0: there is none. */
 uint64_t gw_keeper_newest(const struct gw_coordinator *self);
 /* Non-zero when a checkpoint of `clock` is complete, or none are made. */
 int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock);

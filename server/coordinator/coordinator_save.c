@@ -31,6 +31,8 @@ void gw_saves_ask(struct gw_coordinator *self,
     who->saves_from = clock;
     if (gw_final_checkpoint(self, &newest) && newest >= clock)
         tell(self, who, GW_OK, "");
+    else if (gw_keeper_newest(self) > clock && !gw_keeper_is_busy(self))
+        tell(self, who, GW_EIO, "the checkpoint of this step has failed");
 }
 
 void gw_saves_answer(struct gw_coordinator *self,

@@ -21,7 +21,7 @@
 #include "worker/trainer/rank.h"
 
 #define LIMIT_US 600000000
-#define SEEDS    200
+#define SEEDS    100
 
 enum {
     RANKS = 3,
@@ -34,9 +34,11 @@ static const struct gw_key keys[KEYS] = {
     {.name = "two", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {BIG}}};
 
 static struct cluster cluster;
-static int asks;    /* 0: no rank does; else rank 1 in step 4, */
-static int is_sync; /* and all ranks in step 7 */
-static unsigned saved, waited;
+static int asks;       /* 0: no rank does; else rank 1 in step 4, */
+static int is_sync;    /* and all ranks in step 7 */
+static int asks_first; /* each rank, before its first step */
+static int fails;      /* the disk, in step 4 */
+static unsigned saved, waited, failed;
 
 /* ---- the trainer ---- */
 
@@ -51,15 +53,26 @@ static void assert_saved(uint64_t step)
     gw_manifest_free(&manifest);
 }
 
+static enum gw_status fail_to_save(struct gw_rank *rank)
+{
+    struct gw_error why;
+    gw_sim_disk_fail(cluster.server[1].loop, 1, GW_ENOSPC);
+    for (int i = 0; i < 2; i++)
+        if (gw_rank_save(rank, &why) == GW_EIO && strstr(why.text, "failed"))
+            failed++;
+    return GW_OK;
+}
+
 static enum gw_status save(struct gw_rank *rank, uint64_t next, int *is_asked)
 {
     struct gw_error why;
-    enum gw_status status = GW_OK;
-    *is_asked |=
-        asks && ((next == 4 && gw_rank_number(rank) == 1) || next == 7);
+    int is_rank_1 = gw_rank_number(rank) == 1;
+    if (fails && next == 4 && is_rank_1)
+        return fail_to_save(rank);
+    *is_asked |= asks && ((next == 4 && is_rank_1) || next == 7);
     if (!*is_asked)
         return GW_OK;
-    status = gw_rank_save(rank, &why);
+    enum gw_status status = gw_rank_save(rank, &why);
     waited += status == GW_EAGAIN;
     if (status == GW_EAGAIN || status == GW_EEND)
         return GW_OK;
@@ -108,6 +121,8 @@ static enum gw_status work(const struct gw_worker_options *options,
     if (status != GW_OK)
         return status;
     status = gw_rank_fail(rank, prepare(rank));
+    if (status == GW_OK && asks_first)
+        status = save(rank, 7, &is_asked);
     while (status == GW_OK && gw_rank_begin(rank, &step) == GW_OK) {
         gw_rank_end(rank, train(rank), &sum);
         status = save(rank, step.number + 1, &is_asked);
@@ -153,7 +168,7 @@ static void open_row(const struct row *row,
 {
     asks = asking;
     is_sync = row->is_sync;
-    saved = waited = 0;
+    saved = waited = failed = 0;
     cluster.work = work;
     cluster_open(&cluster, weather, row->settings, NULL);
     for (size_t i = 0; i < cluster.workers; i++)
@@ -236,6 +251,43 @@ static void a_stop_ends_the_wait(void **state)
     sweep_all(stormy->settings[12], SEEDS, one_stopped, nothing);
 }
 
+/* At the first clock there is one, by which the job was begun or resumed. */
+static void a_resumed_job_has_its_first_one(void **state)
+{
+    const struct row *row = *state;
+    open_row(row, &lines, 0);
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_end(&cluster);
+    const char *settings[18] = {0};
+    memcpy(settings, row->settings, sizeof row->settings);
+    settings[13] = "train.steps=20";
+    asks = 1;
+    is_sync = 0;
+    asks_first = 1;
+    saved = waited = 0;
+    cluster_open(&cluster, &lines, settings, "ck");
+    for (size_t i = 0; i < cluster.workers; i++)
+        gw_sim_compute_model(cluster.worker[i].loop, step_us, NULL);
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_close(&cluster);
+    asks_first = 0;
+    assert_int_equal(saved, RANKS);
+}
+
+/* An operation of a disk fails: the answer is a line, also to the same question
+   again, and the job goes on to a better one. */
+static void a_checkpoint_that_fails_is_told(void **state)
+{
+    (void)state;
+    fails = 1;
+    open_row(&rows[0], &lines, 1);
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_close(&cluster);
+    fails = 0;
+    assert_int_equal(failed, 2);
+    assert_int_equal(saved, RANKS);
+}
+
 static void a_job_without_a_directory_says_so(void **state)
 {
     const char *const settings[] = {COMMON, "checkpoint.dir=", NULL};
@@ -265,6 +317,8 @@ int main(void)
         ROW(every_weather_has_its_checkpoints, 6),
         ROW(a_stop_ends_the_wait, 0),
         ROW(a_stop_ends_the_wait, 5),
+        ROW(a_resumed_job_has_its_first_one, 0),
+        cmocka_unit_test(a_checkpoint_that_fails_is_told),
         cmocka_unit_test(a_job_without_a_directory_says_so),
     };
     cluster_data_open(&cluster.train, &cluster.test);

@@ -135,8 +135,7 @@ void gw_client_close(struct gw_client *client)
 {
     if (!client)
         return;
-    if (client->coordinator && gw_client_is_over(client) &&
-        gw_peer_is_up(client->coordinator, 0))
+    if (client->coordinator && gw_client_is_over(client))
         gw_client_session_last_words(client);
     gw_loop_unshare(client->loop);
     gw_client_session_cancel(client);

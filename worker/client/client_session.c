@@ -347,20 +347,25 @@ static int has_flushed(const struct gw_client *client)
            gw_loop_now(client->loop) > client->session->linger_until_us;
 }
 
-void gw_client_session_last_words(struct gw_client *client)
+static void say_last_words(struct gw_client *client)
 {
     struct gw_message message = {
         .kind = GW_MESSAGE_END,
         .end = {.status = client->error.status, .text = client->error.text}};
-    if (client->session->ended)
-        return;
-    gw_loop_enter(client->loop);
     if (gw_peer_tell(client->coordinator, &message) != GW_OK)
         /* nobody else can say it then */
         gw_log_error(client->log, "%s", client->error.text);
     client->session->linger_until_us = gw_loop_now(client->loop) + LINGER_US;
     while (!has_flushed(client))
         gw_loop_turn(client->loop);
+}
+
+/* With the loop in hand: its thread may just lose the link. */
+void gw_client_session_last_words(struct gw_client *client)
+{
+    gw_loop_enter(client->loop);
+    if (!client->session->ended && gw_peer_is_up(client->coordinator, 0))
+        say_last_words(client);
     gw_loop_leave(client->loop);
 }
 
