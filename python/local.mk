@@ -26,7 +26,7 @@ GW_TORCH_MODULES = \
 	%D%/gradweir/torch/watch.py \
 	%D%/gradweir/torch/worker.py
 EXTRA_DIST += $(GW_MODULES) $(GW_TORCH_MODULES) %D%/configure.m4 \
-	%D%/pyproject.toml %D%/README.md %D%/wheel.sh
+	%D%/pyproject.toml %D%/README.md %D%/check.sh %D%/wheel.sh
 if HAVE_PYTHON
 gwpythondir = $(pythondir)/gradweir
 gwpython_DATA = $(GW_MODULES)
@@ -49,4 +49,7 @@ dist_examplepython_DATA = \
 # One wheel with the program and the library in it; needs python3 and PyPI.
 wheel: gradweir$(EXEEXT) libgradweir.so
 	@PYTHON='$(PYTHON)' $(SHELL) '$(abs_srcdir)/%D%/wheel.sh'
-.PHONY: wheel
+# the tests and examples with PyPI's newest torch and transformers
+check-python: gradweir$(EXEEXT) libgradweir.so
+	@GW_PYTHON='$(PYTHON)' $(SHELL) '$(abs_srcdir)/%D%/check.sh'
+.PHONY: check-python wheel

@@ -16,6 +16,7 @@ import byte_text
 import gradweir.torch  # gradweir
 
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+WARM = STEPS // 10
 LENGTH, BATCH = 64, 8
 
 torch.manual_seed(1)
@@ -31,7 +32,7 @@ optimizer = gradweir.torch.Optimizer(optimizer, model)  # gradweir
 train = train.tensor_split(optimizer.world_size)[optimizer.rank]  # gradweir
 warm, cool = torch.optim.lr_scheduler.LinearLR, torch.optim.lr_scheduler.CosineAnnealingLR
 scheduler = torch.optim.lr_scheduler.SequentialLR(
-    optimizer, [warm(optimizer, 0.1, total_iters=40), cool(optimizer, STEPS - 40)], [40]
+    optimizer, [warm(optimizer, 0.1, total_iters=WARM), cool(optimizer, STEPS - WARM)], [WARM]
 )
 
 model.train()
