@@ -29,6 +29,7 @@ dist_check_SCRIPTS += \
 	%D%/run/docs.sh \
 	%D%/run/examples_c.sh \
 	%D%/run/examples_python.sh \
+	%D%/run/python.sh \
 	%D%/run/files.sh \
 	%D%/run/gpu.sh \
 	%D%/run/junk.sh \

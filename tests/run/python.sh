@@ -3,6 +3,7 @@
 # that has torch is looked for. Prints TAP.
 #
 #   python.sh [MODULE ..]    all of them
+GW_TEST_SECONDS=${GW_TEST_SECONDS:-900}
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 source=$(cd "${GW_SRCDIR:-..}" && pwd)
 build=$(cd "${GW_BUILDDIR:-.}" && pwd)
