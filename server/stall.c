@@ -159,7 +159,7 @@ static void on_watch(struct gw_timer *timer)
     uint64_t limit_us = (uint64_t)(server->config.cluster.step_deadline * 1e6);
     gw_timer_start(server->loop, timer, WATCH_US);
     gw_tell_counters(server);
-    gw_member_excuse(server->member, &server->stall.paused_us,
+    gw_member_excuse(server->member, now, &server->stall.paused_us,
                      &server->stall.progress_us);
     if (!server->running || gw_server_is_ending(server) ||
         now - server->stall.progress_us < limit_us ||

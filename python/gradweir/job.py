@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from dataclasses import dataclass
 from typing import Callable, NoReturn, Optional, Sequence
 
@@ -48,6 +49,16 @@ class Result:
     samples: int = 0
 
 
+def coordinator_beside(store: bool) -> Optional[str]:
+    """HOST:PORT of the coordinator where the environment names none, but
+    MASTER_ADDR and MASTER_PORT are those of a `store` of torch's: the port after
+    it. None: the library finds it."""
+    host, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
+    if not store or os.environ.get("GRADWEIR_COORDINATOR") or not host or not port:
+        return None
+    return f"{host}:{int(port) + 1}"
+
+
 class Job:
     """One job, used by one thread at a time.
 
@@ -68,11 +79,13 @@ class Job:
         set: Sequence[str] = (),
         wait: float = 30.0,
     ) -> None:
-        """`coordinator`: HOST:PORT, else GRADWEIR_COORDINATOR of the environment.
+        """`coordinator`: HOST:PORT, else GRADWEIR_COORDINATOR of the environment,
+        else MASTER_ADDR with MASTER_PORT, under torchrun the port after it.
         `rank`: the one to ask for, else RANK of the environment, else a free
         one. `set`: settings that may differ per host. `wait`: seconds for the
         coordinator to be there."""
         self._handle = ctypes.c_void_p()
+        coordinator = coordinator or coordinator_beside("TORCHELASTIC_RUN_ID" in os.environ)
         texts = (ctypes.c_char_p * len(set))(*(text.encode() for text in set))
         options = library.Options(
             coordinator=coordinator.encode() if coordinator else None,

@@ -245,7 +245,7 @@ static void on_watch(struct gw_timer *timer)
     gw_strangers_expire(self, now);
     gw_gather_poll(self, now);
     /* steps are no wait: their time counts for none that comes after */
-    gw_member_excuse(self->member, &watch->paused_us, &watch->moved_us);
+    gw_member_excuse(self->member, now, &watch->paused_us, &watch->moved_us);
     if (sum != watch->progress || !waits)
         watch->moved_us = watch->told_us = now;
     watch->progress = sum;

@@ -253,6 +253,21 @@ static void what_is_heard_after_a_pause_counts(void **state)
 
 /* A member that works for long on the loop, and asks whether the turn is over,
    is heard meanwhile. Nothing leaves within a turn in simulation. */
+/* A wait is never from a time to come, whichever clock its beginning had. */
+static void a_wait_begins_by_now(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    uint64_t now = gw_loop_now(couple->a.loop), paused_us = 0;
+    uint64_t since_us = now + 5;
+    gw_member_excuse(couple->a.member, now, &paused_us, &since_us);
+    assert_int_equal(since_us, now + 5);
+    paused_us = UINT64_MAX / 2; /* more than there was */
+    since_us = now - 7;
+    gw_member_excuse(couple->a.member, now, &paused_us, &since_us);
+    assert_in_range(since_us, now - 7, now);
+    couple_free(couple);
+}
+
 static void who_works_for_long_is_heard(void **state)
 {
     struct couple *couple = couple_new(*state);
@@ -383,6 +398,7 @@ static void a_frame_out_of_place_is_named(void **state)
         ON(transport, what_comes_up_is_not_stuck),                             \
         ON(transport, what_is_heard_after_a_pause_counts),                     \
         ON(transport, who_works_for_long_is_heard),                            \
+        ON(transport, a_wait_begins_by_now),                                   \
         ON(transport, traffic_is_counted),                                     \
         ON(transport, a_frame_out_of_place_is_named)
 

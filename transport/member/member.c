@@ -382,20 +382,16 @@ void gw_member_set_silence(struct gw_member *member, uint64_t silence_us)
         member->heartbeat_us = silence_us / BEATS_PER_SILENCE;
 }
 
-uint64_t gw_member_paused_us(const struct gw_member *member)
-{
-    return member->paused_us + gap_of(member, gw_loop_now(member->loop));
-}
-
 void gw_member_excuse(const struct gw_member *member,
+                      uint64_t now,
                       uint64_t *paused_us,
                       uint64_t *since_us)
 {
-    uint64_t now = gw_loop_now(member->loop);
-    uint64_t paused = gw_member_paused_us(member);
-    uint64_t pause_us = paused - *paused_us;
+    uint64_t paused = member->paused_us + gap_of(member, now);
+    uint64_t pause_us = paused > *paused_us ? paused - *paused_us : 0;
     *paused_us = paused;
-    *since_us = now - *since_us > pause_us ? *since_us + pause_us : now;
+    if (*since_us < now)
+        *since_us = now - *since_us > pause_us ? *since_us + pause_us : now;
 }
 
 void gw_member_paused_words(const struct gw_member *member,

@@ -214,13 +214,14 @@ uint64_t gw_member_clock(const struct gw_member *member);
    short time makes heartbeats more frequent. */
 void gw_member_set_silence(struct gw_member *member, uint64_t silence_us);
 
-/* Microseconds so far in which this process was paused. */
-uint64_t gw_member_paused_us(const struct gw_member *member);
-
-/* A wait since *since_us does not count pauses of this process: moves *since_us
-   by those since *paused_us, a former gw_member_paused_us, which it sets. A
-   wait that began anew with each pause would never be long on a busy host. */
+/*
+ * A wait since *since_us does not count pauses of this process: moves *since_us
+ * by those up to `now` since the last call, which *paused_us counts, at first
+ * 0; never beyond `now`. A wait that began anew with each pause would never be
+ * long on a busy host.
+ */
 void gw_member_excuse(const struct gw_member *member,
+                      uint64_t now,
                       uint64_t *paused_us,
                       uint64_t *since_us);
 

@@ -98,7 +98,8 @@ static void on_watch(struct gw_timer *timer)
                              : NULL;
     if (reason)
         gw_client_fail(client, GW_EABORTED, "%s", reason);
-    gw_member_excuse(client->member, &stalls->paused_us, &client->progress_us);
+    gw_member_excuse(client->member, now, &stalls->paused_us,
+                     &client->progress_us);
     if (!gw_client_waits_for(client).reason || limit == 0 ||
         now - client->progress_us < limit || now - stalls->told_us < limit)
         return;

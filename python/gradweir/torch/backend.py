@@ -12,7 +12,6 @@ servers. The job has no model: model.kind = "external", cluster.policy = "sync".
 from __future__ import annotations
 
 import atexit
-import os
 import queue
 import sys
 import threading
@@ -24,7 +23,7 @@ import torch
 import torch.distributed as dist
 
 from gradweir.errors import Error
-from gradweir.job import Job
+from gradweir.job import Job, coordinator_beside
 from gradweir.lanes import Lanes
 from gradweir.training import line_of
 
@@ -251,14 +250,6 @@ for _name in (
     _delegate(_name)
 
 
-def _coordinator() -> Optional[str]:
-    """HOST:PORT where the launcher named none: torchrun's store has MASTER_PORT."""
-    host, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
-    if os.environ.get("GRADWEIR_COORDINATOR") or not host or not port:
-        return None
-    return f"{host}:{int(port) + 1}"
-
-
 _jobs: list[Job] = []
 
 
@@ -266,7 +257,7 @@ def _create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
     """The first group is of all ranks, and has the job; others are Gloo's."""
     if _jobs:
         return dist.ProcessGroupGloo(store, rank, size, timeout)
-    job = Job(_coordinator(), rank)
+    job = Job(coordinator_beside(store=True), rank)  # init_process_group has a store there
     if job.ranks != size:
         ranks = job.ranks
         job.close()
