@@ -29,7 +29,7 @@ config = GPT2Config(
 model = GPT2LMHeadModel(config)
 optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
 optimizer = gradweir.torch.Optimizer(optimizer, model)  # gradweir
-train = train.tensor_split(optimizer.world_size)[optimizer.rank]  # gradweir
+torch.manual_seed(1 + optimizer.rank)  # gradweir
 warm, cool = torch.optim.lr_scheduler.LinearLR, torch.optim.lr_scheduler.CosineAnnealingLR
 scheduler = torch.optim.lr_scheduler.SequentialLR(
     optimizer, [warm(optimizer, 0.1, total_iters=WARM), cool(optimizer, STEPS - WARM)], [WARM]

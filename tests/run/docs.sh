@@ -11,7 +11,7 @@ tests=0
 cd "$source" || exit 1
 documents='README.md CHANGELOG.md CONTRIBUTING.md docs/manual.md
 docs/policies.md docs/design.md docs/hacking.md docs/style.md
-docs/OPERATIONS.md docs/PROTOCOL.md docs/library.md'
+docs/OPERATIONS.md docs/PROTOCOL.md docs/library.md docs/python.md'
 studies=$(echo docs/studies/*.md)
 documents="$documents $studies"
 
@@ -65,7 +65,7 @@ result 'links lead somewhere'
 
 # Lines that begin with gradweir: the command and its options are some.
 # shellcheck disable=SC2086
-for document in README.md docs/manual.md docs/hacking.md docs/OPERATIONS.md docs/library.md \
+for document in README.md docs/manual.md docs/hacking.md docs/OPERATIONS.md docs/library.md docs/python.md \
   $studies; do
   sed -n '/^```/,/^```/s/^\(host[a-z]\$ \)\{0,1\}gradweir \([a-z]*\)\(.*\)/\2\3/p' $document |
     while read -r command rest; do
