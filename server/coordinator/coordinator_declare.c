@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "kernels/update/update.h"
-#include "server/coordinator/coordinator_keep.h"
 
 struct gw_declaration {
     struct gw_declare first;
@@ -159,23 +158,4 @@ enum gw_status gw_declaration_check_optimizer(const struct gw_coordinator *self,
                        "job",
                        kind, who->id, who->host, name);
     return GW_OK;
-}
-
-enum gw_status gw_declaration_take_optimizer(struct gw_coordinator *self,
-                                             struct gw_error *error)
-{
-    const char *name = self->declaration->optimizer;
-    if (!gw_config_optimizer_is_open(self->config))
-        return GW_OK;
-    gw_config_set_optimizer(&self->own, name[0] ? name : "momentum");
-    gw_coordinator_note(self, "the job's optimizer is %s%s",
-                        self->config->optimizer.kind,
-                        name[0] ? ", as the program asks"
-                                : ", as neither the job nor the program names "
-                                  "one");
-    enum gw_status status = gw_config_check(self->config, error);
-    self->expects_inner = 0;
-    if (status == GW_OK)
-        status = gw_inner_open(self, error);
-    return status == GW_OK ? gw_origin_take_optimizer(self, error) : status;
 }

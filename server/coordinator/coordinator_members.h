@@ -44,10 +44,6 @@ enum gw_status gw_declaration_check_optimizer(const struct gw_coordinator *self,
                                               const struct gw_seat *who,
                                               const struct gw_declare *declare,
                                               struct gw_error *error);
-/* All have declared: a job that leaves its optimizer to the program has one
-   from here on. Errors of gw_config_check and gw_begin_take_optimizer. */
-enum gw_status gw_declaration_take_optimizer(struct gw_coordinator *self,
-                                             struct gw_error *error);
 /* The next keys of rank 0; 0: they are not. */
 int gw_declaration_add_keys(struct gw_coordinator *self,
                             const struct gw_declare *declare);

@@ -61,6 +61,26 @@ static void tell_devices(struct gw_coordinator *self)
                                 one->device);
 }
 
+/* A job that leaves its optimizer to the program has one from here on. */
+static enum gw_status take_optimizer(struct gw_coordinator *self,
+                                     struct gw_error *error)
+{
+    const char *name = gw_declaration(self)->optimizer;
+    if (!gw_config_optimizer_is_open(self->config))
+        return GW_OK;
+    gw_config_set_optimizer(&self->own, name[0] ? name : "momentum");
+    gw_coordinator_note(self, "the job's optimizer is %s%s",
+                        self->config->optimizer.kind,
+                        name[0] ? ", as the program asks"
+                                : ", as neither the job nor the program names "
+                                  "one");
+    enum gw_status status = gw_config_check(self->config, error);
+    self->expects_inner = 0;
+    if (status == GW_OK)
+        status = gw_inner_open(self, error);
+    return status == GW_OK ? gw_origin_take_optimizer(self, error) : status;
+}
+
 static void maybe_start(struct gw_coordinator *self);
 
 /* All members are here and the workers agree: everyone may begin. */
@@ -72,7 +92,7 @@ static void start(struct gw_coordinator *self)
         return;
     int is_open = gw_config_optimizer_is_open(self->config);
     tell_devices(self);
-    if (gw_declaration_take_optimizer(self, &error) != GW_OK ||
+    if (take_optimizer(self, &error) != GW_OK ||
         gw_origin_check(self, &error) != GW_OK) {
         gw_coordinator_end(self, error.status, "%s", error.text);
         return;
