@@ -65,6 +65,8 @@ def refuses(case: str) -> None:
         options = {"where": "servers"}
     elif case == "max_norm":
         options = {"max_norm": 1.0}
+    elif case == "closure":
+        optimizer = torch.optim.LBFGS(model.parameters())
     elif case == "policy":
         optimizer = torch.optim.Adagrad(model.parameters())
     elif case == "sparse":
@@ -129,7 +131,7 @@ REFUSED = {
     "unfrozen": ((), ("body.0.weight was frozen", "requires_grad_(True) before")),
     "added": ((), ("other parameters than at first",)),
     "add": ((), ("keys are fixed when a job begins",)),
-    "closure": ((), ("step(closure)", "backward() before step()")),
+    "closure": ((), ("LBFGS", "several times in a step")),
     "scaler": ((), ("GradScaler", "bfloat16", 'where="worker"')),
     "nan": ((), ("key ", "worker 1", "not finite")),
     "raise": ((), ("KeyError", "the camera is gone")),

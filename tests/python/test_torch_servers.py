@@ -150,6 +150,29 @@ def weighs() -> None:
         tell(apart=apart(model, alone))
 
 
+def in_closures() -> None:
+    """step(closure) computes the gradients, as Lightning has it."""
+    model, alone = net(), net()
+    reference = torch.optim.SGD(alone.parameters(), lr=0.05)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    with gradweir.torch.Optimizer(optimizer, model, log=False) as optimizer:
+        for step in range(6):
+            x, y = batch(step)
+
+            def closure(m: nn.Module, o: torch.optim.Optimizer, part: slice) -> torch.Tensor:
+                o.zero_grad()
+                loss = loss_of(m, x[part], y[part])
+                loss.backward()
+                return loss
+
+            mine = slice(RANK, None, WORLD)
+            with torch.no_grad():
+                loss = optimizer.step(lambda: closure(model, optimizer, mine))
+                reference.step(lambda: closure(alone, reference, slice(None)))
+            assert loss is not None and loss.item() > 0
+        tell(apart=apart(model, alone))
+
+
 def in_bf16() -> None:
     """Parameters in bf16 are rounded from the servers' fp32."""
     model = net().bfloat16()
@@ -262,6 +285,10 @@ class Servers(JobTest):
     def test_weight(self) -> None:
         """unequal batches count by their samples"""
         self.assert_same_weights(self.job(weighs))
+
+    def test_closure(self) -> None:
+        """step(closure) computes the gradients once"""
+        self.assert_same_weights(self.job(in_closures))
 
     def test_bf16(self) -> None:
         """a model in bf16 trains from fp32 weights on the servers"""

@@ -317,14 +317,27 @@ class Optimizer(torch.optim.Optimizer):
     def _step_supports_amp_scaling(self) -> bool:
         return self.where == "servers" or getattr(self.inner, "_step_supports_amp_scaling", False)
 
-    def step(self, closure: Optional[Callable[[], float]] = None) -> None:
-        """Takes the step, and waits for the next weights. JobEnded: the job has
-        no further step, and this one was not taken."""
+    def step(self, closure: Optional[Callable[[], float]] = None) -> Optional[float]:
+        """Takes the step, and waits for the next weights. `closure` computes the
+        gradients, once, as in Lightning, and returns the loss, which this
+        returns. JobEnded: the job has no further step, and this one was not
+        taken."""
+        loss = None
         if closure is not None:
+            self._check_closure()
+            with torch.enable_grad():
+                loss = closure()
+        self._take_step()
+        return loss
+
+    def _check_closure(self) -> None:
+        if isinstance(self.inner, torch.optim.LBFGS):
             raise ValueError(
-                "gradweir: step(closure): a closure computes gradients again, which no other rank "
-                "does; call backward() before step()"
+                "gradweir: LBFGS computes gradients several times in a step, each rank as often as "
+                "it needs: take an optimizer that computes them once"
             )
+
+    def _take_step(self) -> None:
         self._exchange.check()
         self._check_parameters()
         if self.where == "servers":
