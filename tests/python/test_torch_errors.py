@@ -276,7 +276,11 @@ class Errors(JobTest):
         with open(job, "w", encoding="utf-8") as file:
             file.write('model = { kind = "external"; };\ncluster = { workers = 2; servers = 1; };\n')
         coordinator = subprocess.Popen(
-            [GRADWEIR, "coordinator", job], stdout=subprocess.PIPE, text=True, cwd=self.dir
+            [GRADWEIR, "coordinator", job],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self.dir,
         )
         self.addCleanup(coordinator.stdout.close)
         self.addCleanup(coordinator.wait, 20)
@@ -288,7 +292,7 @@ class Errors(JobTest):
                 address = words[-1]
                 break
         server = subprocess.Popen(
-            [GRADWEIR, "server", "--join", address, "--log-level", "warn"], cwd=self.dir
+            [GRADWEIR, "server", "--join", address], stderr=subprocess.DEVNULL, cwd=self.dir
         )
         self.addCleanup(server.wait, 20)
         self.addCleanup(server.kill)

@@ -265,8 +265,9 @@ class Optimizer(torch.optim.Optimizer):
     def __repr__(self) -> str:
         return f"gradweir.torch.Optimizer({self.inner!r}, where={self.where!r})"
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        self.inner.zero_grad(set_to_none=set_to_none)
+    def zero_grad(self, *arguments: bool, **options: bool) -> None:
+        """As torch's, whose default is another one since 2.0."""
+        self.inner.zero_grad(*arguments, **options)
 
     def add_param_group(self, group: dict[str, Any]) -> None:
         raise RuntimeError(
