@@ -56,7 +56,8 @@ print("python " + sys.version.split()[0] + "".join(f", {name} {version(name)}" f
 VERSIONS
 
 for test in "$source"/tests/python/test_*.py; do
-  timed "tests/python/$(basename "$test")" "$PYTHON" "$test"
+  module=$(basename "$test" .py)
+  timed "tests/python/$module" sh "$source/tests/run/python.sh" "$module"
 done
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT

@@ -579,6 +579,20 @@ GW_PIN_PURE = cli/host/pin.c cli/host/pin.h cli/host/pin_print.c cli/host/pin_pr
 	%D%/unit/test_dataset_kinds.c $(GW_DATA_BYTES)
 endif
 
+# of run/python.sh
+EXTRA_DIST += \
+	%D%/python/all.py \
+	%D%/python/models.py \
+	%D%/python/support.py \
+	%D%/python/test_numpy.py \
+	%D%/python/test_torch_backend.py \
+	%D%/python/test_torch_cuda.py \
+	%D%/python/test_torch_errors.py \
+	%D%/python/test_torch_servers.py \
+	%D%/python/test_torch_sizes.py \
+	%D%/python/test_torch_state.py \
+	%D%/python/test_torch_worker.py
+
 # Measuring programs: run by hand, on a quiet machine.
 EXTRA_DIST += %D%/perf/ddp.py %D%/perf/gpu.py %D%/perf/gpu_torch.py \
 	%D%/perf/jobs.py %D%/perf/netlab.py \
