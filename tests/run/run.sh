@@ -251,6 +251,7 @@ all_are() {
   done
 }
 running() { ! all_are T; }
+await 5 nobody_left # of the job before, whose members are named alike
 begin --workers 2 $long --set cluster.silence=2 -- "$linear"
 others="$(pid_of coordinator) $(pid_of server) $(pid_of server 2)"
 # as a terminal does to a group

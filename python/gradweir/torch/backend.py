@@ -21,6 +21,7 @@ from typing import Any, Optional
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import _create_work_from_future
 
 from gradweir.errors import Error
 from gradweir.job import Job, coordinator_beside
@@ -30,30 +31,6 @@ from gradweir.training import line_of
 # Smaller sums are quicker from process to process.
 LEAST_ELEMS = 1024
 _WIDENED = (torch.float32, torch.bfloat16, torch.float16)
-
-
-class _Work(dist._Work if hasattr(dist, "_Work") else dist.Work):
-    """A sum that goes on in the thread of the job."""
-
-    def __init__(self, future: torch.futures.Future) -> None:
-        super().__init__()
-        self._future = future
-
-    def wait(self, timeout: Any = None) -> bool:
-        self._future.wait()
-        return True
-
-    def is_completed(self) -> bool:
-        return self._future.done()
-
-    def is_success(self) -> bool:
-        return self._future.done()
-
-    def get_future(self) -> torch.futures.Future:
-        return self._future
-
-    def result(self) -> Any:
-        return self._future.value()
 
 
 @dataclass(eq=False)
@@ -171,7 +148,7 @@ class ProcessGroup(dist.ProcessGroup):
         factor = float(self._size) if op == dist.ReduceOp.SUM else 1.0
         future: torch.futures.Future = torch.futures.Future()
         self._reducer.add(self._item(tensors, factor, future))
-        return _Work(future)
+        return _create_work_from_future(future)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], options: Any) -> Any:
         return self.allreduce(tensors, options)
