@@ -8,7 +8,7 @@
 /* Typical memory of a shard, a coordinator and each peer over TCP; the
    manual's bounds are higher. */
 #define SHARD_MESSAGES       ((uint64_t)1200 << 10)
-#define COORDINATOR_MESSAGES ((uint64_t)700 << 10)
+#define COORDINATOR_MESSAGES ((uint64_t)1100 << 10)
 #define PEER_MESSAGES        ((uint64_t)32 << 10)
 /* A link in shared memory: its entries, and the usual use of its ring. */
 #define NEAR_LINK_MESSAGES ((uint64_t)200 << 10)
