@@ -11,17 +11,14 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Iterable, Iterator, Mapping, Optional, Sequence, TypeVar
+from typing import Mapping, Optional, Sequence
 
 import numpy as np
 
 from gradweir import library
-from gradweir.errors import Interrupted, JobEnded
+from gradweir.errors import JobEnded
 from gradweir.job import Job, Key, Terms
-from gradweir.training import Score, Training, give_up
-
-Item = TypeVar("Item")
+from gradweir.training import Member, Score, Training, give_up
 
 __all__ = ["Trainer"]
 
@@ -33,7 +30,7 @@ def _state_of(array: np.ndarray, name: str) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=np.float32).reshape(array.shape)
 
 
-class Trainer:
+class Trainer(Member):
     """Arrays whose weights and optimizer servers keep.
 
     `arrays`: name -> array of float32 or float64 (servers keep float32), equal
@@ -92,17 +89,8 @@ class Trainer:
                 self.arrays[name][...] = held
 
     @property
-    def rank(self) -> int:
-        return self.job.rank
-
-    @property
     def ranks(self) -> int:
         return self.job.ranks
-
-    @property
-    def clock(self) -> int:
-        """The number of the step that has begun, from 0."""
-        return self.training.clock
 
     def set_lr(self, lr: float) -> None:
         """The learning rate from this step on."""
@@ -163,28 +151,5 @@ class Trainer:
             else:
                 self.job.push(key, value.ctypes.data, value.nbytes)
 
-    def steps(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, until the job has no further step."""
-        for item in items:
-            if self.training.ended is not None:
-                return
-            yield item
-
-    def finish(self) -> None:
-        """This rank has no further step; see :meth:`gradweir.job.Job.finish`."""
-        self.training.finish()
-
     def __enter__(self) -> "Trainer":
         return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> bool:
-        """Finishes, or tells the others of the exception. A job that has ended
-        in order ends the block quietly."""
-        self.training.leave(error)
-        self.job.close()
-        return isinstance(error, JobEnded) and not isinstance(error, Interrupted)

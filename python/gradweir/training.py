@@ -12,7 +12,7 @@ import os
 import sys
 import weakref
 from types import TracebackType
-from typing import Callable, NoReturn, Optional, Tuple
+from typing import Callable, Iterable, Iterator, NoReturn, Optional, Tuple, TypeVar
 
 from gradweir import library
 from gradweir.errors import Error, Interrupted, JobEnded
@@ -20,6 +20,7 @@ from gradweir.job import Job, Result
 
 # The exit code of a script that was stopped, as of the job's other processes.
 INTERRUPTED = 3
+Item = TypeVar("Item")
 Score = Callable[[], Tuple[float, int, int]]
 
 
@@ -136,6 +137,52 @@ class Training:
             self.finish()
         else:
             self.fail(line_of(error))
+
+
+class Member:
+    """What scripts see of a job, whichever front end they use: a base class of
+    those, which set ``job`` and ``training``."""
+
+    job: Job
+    training: Training
+
+    @property
+    def rank(self) -> int:
+        return self.job.rank
+
+    @property
+    def clock(self) -> int:
+        """The number of the job's step that has begun, from 0."""
+        return self.training.clock
+
+    def steps(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items, until the job has no further step."""
+        for item in items:
+            if self.training.ended is not None:
+                return
+            yield item
+
+    def finish(self) -> None:
+        """This rank has no further step. Rank 0 ends the job by it, as complete;
+        another rank waits for the job's end. The weights are the job's last ones
+        then. Interrupted: the job was stopped, and can go on later."""
+        self.training.finish()
+
+    def fail(self, line: str) -> None:
+        """Ends the job for all ranks, with a line about this rank's failure."""
+        self.training.fail(line)
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> bool:
+        """Finishes, or tells the others of the exception. A job that has ended
+        in order ends the block quietly."""
+        self.training.leave(error)
+        self.training.close()
+        return isinstance(error, JobEnded) and not isinstance(error, Interrupted)
 
 
 def line_of(error: BaseException) -> str:

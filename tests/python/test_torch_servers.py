@@ -209,6 +209,21 @@ def attends() -> None:
         tell(apart=apart(model, alone))
 
 
+def shares_buffers(overlap: str) -> None:
+    """Each rank has data of its own; buffers are rank 0's, as under DDP."""
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with gradweir.torch.Optimizer(optimizer, model, overlap=overlap, log=False) as optimizer:
+        for step in range(5):
+            drawn = torch.Generator().manual_seed(step * 2 + RANK)
+            optimizer.zero_grad()
+            model(torch.randn(8, 6, generator=drawn) + RANK).square().mean().backward()
+            optimizer.step()
+        optimizer.wait()
+        tell(mean=model[1].running_mean.tolist())
+
+
 def compiles() -> None:
     model = net()
     compiled = torch.compile(model)
@@ -301,6 +316,15 @@ class Servers(JobTest):
     def test_forward(self) -> None:
         """modules that do not call their children wait for their weights, too"""
         self.assert_same_weights(self.job(attends))
+
+    def test_buffers(self) -> None:
+        """buffers are rank 0's on all ranks, in any overlap"""
+        seen = []
+        for overlap in ("backward", "both"):
+            for told in self.job(shares_buffers, overlap).told.values():
+                seen.append(told["mean"])
+        self.assertEqual(len(seen), 4)
+        self.assertTrue(all(mean == seen[0] for mean in seen), seen)
 
     def test_compile(self) -> None:
         """torch.compile: the same weights"""

@@ -114,6 +114,14 @@ class Exchange:
         for key in range(first, end):
             self.staging.take(key, self.entries[key].tensor.data)
 
+    def wait_for_buffers(self) -> None:
+        """Has the step's buffers, which no module waits for."""
+        n = len(self.entries) - self._first_buffer
+        if n > 0 and self.training.ended is None:
+            self.job.wait(self._first_buffer, n)
+            self.take_buffers()
+            self.staging.taken()
+
     def take_buffers(self) -> None:
         self.take_entries(self._first_buffer, len(self.entries))
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import OrderedDict
-from types import TracebackType
-from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Union
 
 import torch
 
 from gradweir import checkpoint, library
-from gradweir.errors import Interrupted, JobEnded
 from gradweir.job import Job
 from gradweir.torch.exchange import Exchange, Weight
 from gradweir.torch.forward import Forward
@@ -22,9 +20,7 @@ from gradweir.torch.servers import ServersExchange
 from gradweir.torch.state import state_dict_of
 from gradweir.torch.tensors import Entry, buffers_of, frozen_of, names_of, parameters_of
 from gradweir.torch.worker import WorkerExchange
-from gradweir.training import Score, give_up
-
-Item = TypeVar("Item")
+from gradweir.training import Member, Score, Training, give_up
 
 _LOCAL = ("local", "diloco", "easgd", "downpour")
 _TOGETHER = ("sync", "backup")
@@ -36,7 +32,7 @@ def _one_of(name: str, value: str, words: Sequence[str]) -> str:
     return value
 
 
-class Optimizer(torch.optim.Optimizer):
+class Optimizer(Member, torch.optim.Optimizer):
     """Trains through gradweir's servers; takes the place of the optimizer.
 
     The constructor joins the job, waits for all ranks, and gives all of them
@@ -427,34 +423,22 @@ class Optimizer(torch.optim.Optimizer):
     # ---- the job ----
 
     @property
+    def training(self) -> Training:
+        return self._exchange.training
+
+    @property
     def where(self) -> str:
         """"servers", "worker", or "local": the script's own steps."""
         return self._exchange.where
 
     @property
-    def rank(self) -> int:
-        return self.job.rank
-
-    @property
     def world_size(self) -> int:
         return self.job.ranks
-
-    @property
-    def clock(self) -> int:
-        """The number of the job's step that has begun, from 0."""
-        return self._exchange.training.clock
 
     def report(self, loss: float, *, correct: int = 0, samples: int = 0) -> None:
         """The outcome of this step on this rank, for the job's lines: its mean
         loss, and how many samples it had. Before step()."""
         self._exchange.training.report(float(loss), correct, samples)
-
-    def steps(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, until the job has no further step."""
-        for item in items:
-            if self._exchange.training.ended is not None:
-                return
-            yield item
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -470,27 +454,5 @@ class Optimizer(torch.optim.Optimizer):
         finally:
             exchange.hold(False)
 
-    def finish(self) -> None:
-        """This rank has no further step. Rank 0 ends the job by it, as complete;
-        another rank waits for the job's end. The parameters are the job's last
-        ones then. Interrupted: the job was stopped, and can go on later."""
-        self._exchange.training.finish()
-
-    def fail(self, line: str) -> None:
-        """Ends the job for all ranks, with a line about this rank's failure."""
-        self._exchange.training.fail(line)
-
     def __enter__(self) -> "Optimizer":
         return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> bool:
-        """Finishes, or tells the others of the exception. A job that has ended
-        in order ends the block quietly."""
-        self._exchange.training.leave(error)
-        self._exchange.training.close()
-        return isinstance(error, JobEnded) and not isinstance(error, Interrupted)

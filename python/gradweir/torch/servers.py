@@ -128,6 +128,15 @@ class ServersExchange(Exchange):
         self.advance()
         if given_up:
             self.training.check()
+        if not self.training.takes_early:
+            self._wait_for_buffers()
+
+    def _wait_for_buffers(self) -> None:
+        try:
+            with torch.no_grad():
+                self.wait_for_buffers()
+        except JobEnded:
+            self._given_up = True
 
     def _check(self) -> None:
         """Nothing may have happened to a gradient or a group that the servers

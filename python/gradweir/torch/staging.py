@@ -104,6 +104,8 @@ class CudaStaging:
         # the stream, and the computation has used the weights since.
         into = self._pinned(self._in, key, tensor)
         self._job.take(key, into.data_ptr(), self._entries[key].nbytes)
+        # kernels that were queued before the step may still read the tensor
+        self._stream.wait_stream(torch.cuda.current_stream(tensor.device))
         with torch.cuda.stream(self._stream):
             tensor.copy_(into, non_blocking=True)
 

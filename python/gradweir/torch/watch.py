@@ -34,10 +34,6 @@ class Watch:
         self._sums = True  # are taken: in the first round, and if that needed them
         self._rewritten = False
 
-    @property
-    def learns(self) -> bool:
-        return self._final is None
-
     def fire(self, i: int, gradient: torch.Tensor) -> bool:
         """A backward pass has added to a gradient. True: it is final.
 
@@ -54,10 +50,6 @@ class Watch:
         if self._sums:
             self._sum[i] = _sum_of(gradient)
         return self._final is not None and self.fired[i] == self._final[i]
-
-    def is_late(self, i: int) -> bool:
-        """The gradient was final before its last firing."""
-        return self._final is not None and 0 < self._final[i] < self.fired[i]
 
     def was_changed(self, i: int, gradient: torch.Tensor) -> bool:
         """Somebody has changed the gradient since its last firing. Writing what
