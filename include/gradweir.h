@@ -253,8 +253,8 @@ struct gradweir_step {
                 (own_steps), no gradients; the policy may change in a job */
 };
 
-/* Begins the next step. GRADWEIR_EEND: the job has no further step, and
-   gradweir_finish is next. */
+/* Begins the next step. GRADWEIR_EEND: the job has no further step, and has
+   taken step->number; gradweir_finish is next. */
 GRADWEIR_API int
 gradweir_begin(gradweir_job *job, struct gradweir_step *step, int timeout_ms);
 

@@ -214,7 +214,7 @@ class Job:
 
     def begin(self) -> int:
         """Begins the next step, ``self.step``: library.TRAIN, or SCORE.
-        JobEnded: the job has no further step."""
+        JobEnded: the job has no further step, and has taken ``step.number``."""
         step = self.step
         status = quick.begin(self._handle, step, 0)
         if status in (library.ETIMEOUT, library.EAGAIN):

@@ -39,6 +39,7 @@ class Training:
         self.ended: Optional[JobEnded] = None
         self.is_over = False  # others have ended the job, in order
         self.takes_early = True  # the weights of a step, when it begins
+        self.given_up = False  # the step: others have gone on, or have ended the job
         self._keys = keys
         self._take = take
         self._score = score
@@ -48,7 +49,7 @@ class Training:
 
     @property
     def clock(self) -> int:
-        """The number of the step that has begun, from 0."""
+        """The number of the step that has begun, from 0; of all, at the end."""
         return self.job.step.number
 
     def check(self) -> None:
@@ -63,6 +64,7 @@ class Training:
     def begin(self) -> None:
         """Begins the next step, and takes its weights; sets ``ended`` if the job
         has no further step."""
+        self.given_up = False
         while True:
             try:
                 task = self.job.begin()
@@ -110,6 +112,8 @@ class Training:
     def finish(self) -> None:
         """This rank has no further step. Rank 0 ends the job; another rank
         waits for its end. The weights are the job's last ones then."""
+        if self.given_up:
+            self.advance()
         if self._finished:
             if isinstance(self.ended, Interrupted):
                 raise self.ended

@@ -14,7 +14,7 @@ from torch import nn
 
 import gradweir
 import gradweir.torch
-from models import batch, loss_of, net
+from models import batch, digest, loss_of, net
 from support import GRADWEIR, RANK, JobTest, main, tell
 
 Sgd = torch.optim.SGD
@@ -67,7 +67,7 @@ def refuses(case: str) -> None:
         options = {"max_norm": 1.0}
     elif case == "closure":
         optimizer = torch.optim.LBFGS(model.parameters())
-    elif case == "policy":
+    elif case in ("policy", "backup"):
         optimizer = torch.optim.Adagrad(model.parameters())
     elif case == "sparse":
         model = nn.Sequential(nn.Embedding(10, 4, sparse=True))
@@ -120,6 +120,7 @@ REFUSED = {
     "amsgrad": ((), ("AdamW with amsgrad", 'where="worker"')),
     "max_norm": ((), ("max_norm=1.0", "--set train.clip=1")),
     "policy": (("cluster.policy=async",), ("Adagrad runs in the script", "async")),
+    "backup": (("cluster.policy=backup:0",), ("Adagrad runs in the script", "backup:0")),
     "sparse": ((), ("0.weight", "sparse=False")),
     "shape": ((), ("weight", "worker")),
     "name": ((), ("weight", "worker")),
@@ -188,6 +189,38 @@ def ends_early() -> None:
             optimizer.step()
             taken += 1
     tell(taken=taken)
+
+
+LEAVES = {
+    "servers": ("servers", "backward", "sync"),
+    "in forward": ("servers", "both", "sync"),
+    "worker": ("worker", "backward", "sync"),
+    "local": ("worker", "none", "local:1"),
+}
+
+
+def leaves(case: str, place: str) -> None:
+    """Rank 0 ends the job after 4 steps, while rank 1 sleeps somewhere."""
+    where, overlap, _ = LEAVES[case]
+    model = net()
+    with gradweir.torch.Optimizer(
+        _sgd(model), model, where=where, overlap=overlap, log=False
+    ) as optimizer:
+        for step in optimizer.steps(range(4 if RANK == 0 or place == "end" else 9)):
+            x, y = batch(step)
+            is_late = RANK == 1 and step == 4
+            optimizer.zero_grad()
+            time.sleep(0.4 if is_late and place == "forward" else 0)
+            loss = loss_of(model, x, y)
+            time.sleep(0.4 if is_late and place == "backward" else 0)
+            loss.backward()
+            time.sleep(0.4 if is_late and place == "step" else 0)
+            optimizer.step()
+        time.sleep(0.4 if RANK == 1 and place == "end" else 0)
+        optimizer.wait()
+        if RANK == 0:
+            tell(digest=digest(model))
+    tell(digest=digest(model))
 
 
 def two_optimizers(other: str) -> None:
@@ -269,6 +302,17 @@ class Errors(JobTest):
         outcome = self.job(ends_early, settings=("train.steps=9",))
         self.assertEqual(outcome.told[1]["taken"], 5)
         self.assertEqual(outcome.told[0]["taken"], 9)
+
+    def test_leaves(self) -> None:
+        """rank 0 ends the job while another rank is anywhere in a step: it has the last weights"""
+        for case, (_, _, policy) in LEAVES.items():
+            for place in ("forward", "backward", "step", "end"):
+                with self.subTest(case, place=place):
+                    outcome = self.job(
+                        leaves, case, place, settings=(f"cluster.policy={policy}",)
+                    )
+                    digests = {told["digest"] for told in outcome.told.values()}
+                    self.assertEqual(len(digests), 1, outcome.text)
 
     def test_two_optimizers(self) -> None:
         """two optimizers in a script are two jobs"""

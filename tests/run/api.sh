@@ -67,6 +67,8 @@ for policy in sync async local:3; do
     grep -q '^going on .*step [1-9]' "$scratch/out"
   ok "$policy: a program has a checkpoint made, and the job goes on from it"
 done
+run 0 run $two -- "$api" early && grep -qx '\[1\] -13 after 150 steps' "$scratch/out"
+ok 'the end of a job says how many steps it has taken'
 run 1 run $two -- "$api" leave
 grep -q '^\[1\] left after a moment$' "$scratch/out" &&
   grep -q 'the program has left the job' "$scratch/err"

@@ -67,6 +67,8 @@ int gradweir_begin(gradweir_job *job,
         status = gw_driver_run(job->driver, &call, timeout_ms);
     if (status == GRADWEIR_OK)
         tell_step(job, step);
+    if (status == GRADWEIR_EEND)
+        step->number = job->step.number;
     return status;
 }
 

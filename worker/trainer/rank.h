@@ -191,8 +191,9 @@ struct gw_rank_step {
 
 /*
  * The next step. Waits for other members if the policy makes ranks wait; the
- * weights of *step_p are not there yet. GW_EEND: the job has no further step;
- * then, and after a failure, gw_rank_finish is next.
+ * weights of *step_p are not there yet. GW_EEND: the job has no further step,
+ * and has taken step_p->number; then, and after a failure, gw_rank_finish is
+ * next.
  */
 enum gw_status gw_rank_begin(struct gw_rank *rank, struct gw_rank_step *step_p);
 

@@ -203,6 +203,8 @@ enum gw_status gw_rank_begin(struct gw_rank *rank, struct gw_rank_step *step_p)
         status = go_on(rank, status);
     }
     rank->over = gw_rank_tell(rank, status);
+    if (status == GW_EEND)
+        rank->step.number = rank->clock;
     *step_p = rank->step;
     return status;
 }

@@ -12,6 +12,7 @@ from typing import Callable, Optional, Union
 
 import torch
 
+from gradweir.errors import JobEnded
 from gradweir.job import Job
 from gradweir.torch.staging import staging_of
 from gradweir.torch.tensors import Entry, key_of, put
@@ -36,6 +37,7 @@ class Exchange:
         own: list[Entry],
         buffers: list[Entry],
         buffers_of_all: bool,
+        weight: Weight = 1,
     ) -> None:
         self.job = job
         self.parameters = parameters
@@ -43,6 +45,10 @@ class Exchange:
         self.n = len(parameters)
         self._first_buffer = self.n + len(own)
         self._buffers_of_all = buffers_of_all
+        self._weight = weight
+        self._factor = 1
+        self._begun = False  # a gradient of this step has left
+        self._pushed = [False] * self.n
         self.staging = staging_of(job, self.entries)
         self.training: Training
 
@@ -99,6 +105,55 @@ class Exchange:
 
     # ---- parts of them ----
 
+    def _begin(self) -> None:
+        """Before the first gradient of a step: the step's weight."""
+        self._factor = self._weight() if callable(self._weight) else self._weight
+        if callable(self._weight) or self._factor != 1:
+            self.job.weigh(self._factor)
+        self._begun = True
+
+    def _try(self, calls: Callable[[], None]) -> None:
+        """Makes calls for the step that has begun, unless it is given up."""
+        if self.training.given_up:
+            return
+        try:
+            calls()
+        except JobEnded:
+            self.training.given_up = True
+
+    def _push(self, i: int, gradient: torch.Tensor) -> None:
+        """A gradient leaves, after what must precede a step's first one."""
+        check_gradient(self.parameters[i], gradient)
+        if not self._begun:
+            self._begin()
+        self.staging.push(i, gradient if self._factor == 1 else gradient * self._factor)
+        self._pushed[i] = True
+
+    def _push_rest(self) -> None:
+        """What has not left: gradients, that there is none, and buffers."""
+        skipped = []
+        for i, entry in enumerate(self.parameters):
+            if self._pushed[i]:
+                continue
+            gradient = entry.tensor.grad
+            if gradient is None:
+                skipped.append(i)
+            else:
+                self._push(i, gradient)
+        if not self._begun:
+            self._begin()
+        self.staging.flush()
+        self.skip_all(skipped, counts=True)
+        self.push_buffers()
+
+    def _advance(self) -> None:
+        """Ends the step, and begins the next one."""
+        if self.training.given_up:
+            self.staging.drop()
+        self._pushed = [False] * self.n
+        self._begun = False
+        self.training.advance()
+
     def push_buffers(self) -> None:
         first, n = self._first_buffer, len(self.entries) - self._first_buffer
         if n == 0:
@@ -114,14 +169,6 @@ class Exchange:
         for key in range(first, end):
             self.staging.take(key, self.entries[key].tensor.data)
 
-    def wait_for_buffers(self) -> None:
-        """Has the step's buffers, which no module waits for."""
-        n = len(self.entries) - self._first_buffer
-        if n > 0 and self.training.ended is None:
-            self.job.wait(self._first_buffer, n)
-            self.take_buffers()
-            self.staging.taken()
-
     def take_buffers(self) -> None:
         self.take_entries(self._first_buffer, len(self.entries))
 
@@ -132,11 +179,6 @@ class Exchange:
             if at == len(keys) or keys[at] != keys[at - 1] + 1:
                 self.job.skip(keys[begin], at - begin, counts)
                 begin = at
-
-    def advance(self) -> None:
-        """Ends the step and begins the next one. JobEnded: the step was given
-        up, and the job has no further one."""
-        self.training.advance()
 
 
 def check_gradient(entry: Entry, gradient: torch.Tensor) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import torch
 
-from gradweir.errors import JobEnded
 from gradweir.job import Job
 from gradweir.torch.exchange import Exchange
 from gradweir.torch.tensors import Entry
@@ -26,17 +25,17 @@ class LocalExchange(Exchange):
         pass
 
     def step(self) -> None:
-        given_up = False
-        try:
-            for i, entry in enumerate(self.parameters):
-                self.staging.push(i, entry.tensor.detach())
-            self.staging.flush()
-            self.push_buffers()
-        except JobEnded:
-            given_up = True
-        self.advance()
+        self._try(self._push_all)
+        given_up = self.training.given_up
+        self._advance()
         if given_up:
             self.training.check()
+
+    def _push_all(self) -> None:
+        for i, entry in enumerate(self.parameters):
+            self.staging.push(i, entry.tensor.detach())
+        self.staging.flush()
+        self.push_buffers()
 
     def take(self) -> None:
         self.take_entries(0, len(self.entries))

@@ -23,7 +23,6 @@ from gradweir.torch.worker import WorkerExchange
 from gradweir.training import Member, Score, Training, give_up
 
 _LOCAL = ("local", "diloco", "easgd", "downpour")
-_TOGETHER = ("sync", "backup")
 
 
 def _one_of(name: str, value: str, words: Sequence[str]) -> str:
@@ -198,14 +197,14 @@ class Optimizer(Member, torch.optim.Optimizer):
                     f'where="worker", by which they average gradients and the script updates'
                 )
             return "servers"
-        if kinds <= set(_TOGETHER):
+        if kinds == {"sync"}:
             return "worker"
         if kinds <= set(_LOCAL):
             return "local"
         raise ValueError(
             f"gradweir: {describe(self.inner)} runs in the script, and under cluster.policy = "
             f'"{self.policy}" servers must run the optimizer: take SGD, Adam or AdamW, or one of '
-            f"the policies sync, backup, local, diloco, easgd, downpour"
+            f"the policies sync, local, diloco, easgd, downpour"
         )
 
     def _check_clip(self, where: str, max_norm: Optional[float]) -> None:
@@ -372,7 +371,7 @@ class Optimizer(Member, torch.optim.Optimizer):
     def wait(self) -> None:
         """All parameters have the newest weights; only overlap="both" waits."""
         if isinstance(self._exchange, ServersExchange):
-            self._exchange.need_all()
+            self._exchange.wait()
 
     def _check_scaler(self) -> None:
         if getattr(self, "grad_scale", None) is not None:

@@ -6,9 +6,8 @@ from typing import Optional
 
 import torch
 
-from gradweir.errors import JobEnded
 from gradweir.job import Job, Terms
-from gradweir.torch.exchange import Exchange, Weight, check_gradient
+from gradweir.torch.exchange import Exchange, Weight
 from gradweir.torch.rules import terms_of
 from gradweir.torch.tensors import Entry
 from gradweir.torch.watch import Watch
@@ -30,16 +29,11 @@ class ServersExchange(Exchange):
         weight: Weight,
         overlaps: bool,
     ) -> None:
-        super().__init__(job, parameters, [], buffers, buffers_of_all)
+        super().__init__(job, parameters, [], buffers, buffers_of_all, weight)
         self._optimizer = optimizer
-        self._weight = weight
         self._overlaps = overlaps
         self._watch = Watch(self.n)
-        self._pushed = [False] * self.n
         self._terms: list[Optional[Terms]] = [None] * len(optimizer.param_groups)
-        self._begun = False  # a gradient of this step has left
-        self._given_up = False
-        self._factor = 1
         self._taken = [True] * self.n  # the step's weights are in the script's tensor
 
     # ---- forward ----
@@ -49,14 +43,13 @@ class ServersExchange(Exchange):
         self.training.takes_early = False
 
     def need(self, i: int) -> None:
-        """Has the step's weights of a parameter in the script's tensor."""
-        if self._taken[i]:
-            return
-        try:
-            self.job.wait(i, 1)
-        except JobEnded:
-            self._given_up = True
-            return
+        """Has the step's weights of a parameter in the script's tensor; of a
+        step that is given up they may not come."""
+        if not self._taken[i]:
+            self._try(lambda: self._wait_for(i))
+
+    def _wait_for(self, i: int) -> None:
+        self.job.wait(i, 1)
         with torch.no_grad():
             self.take_entries(i, i + 1)
         self.staging.taken()
@@ -65,6 +58,14 @@ class ServersExchange(Exchange):
     def need_all(self) -> None:
         for i in range(self.n):
             self.need(i)
+
+    def wait(self) -> None:
+        """Has the newest weights: where a step is given up that no gradient
+        knows of, those of the next one, or the job's last ones."""
+        self.need_all()
+        while self.training.given_up and not any(self._watch.fired):
+            self._go_on()
+            self.need_all()
 
     # ---- backward ----
 
@@ -80,33 +81,15 @@ class ServersExchange(Exchange):
                 f"has more backward passes than the first one, or a backward was not followed by "
                 f'step(); pass overlap="none"'
             )
-        overlaps = self._overlaps and not self._watch.strays
-        if is_final and overlaps and not self._given_up:
-            try:
-                self._push(i, gradient)
-            except JobEnded:
-                self._given_up = True
-
-    def _push(self, i: int, gradient: torch.Tensor) -> None:
-        check_gradient(self.parameters[i], gradient)
-        if not self._begun:
-            self._begin()
-        self.staging.push(i, gradient if self._factor == 1 else gradient * self._factor)
-        self._pushed[i] = True
+        if is_final and self._overlaps and not self._watch.strays:
+            self._try(lambda: self._push(i, gradient))
 
     def _begin(self) -> None:
-        """Before the first gradient of a step: its terms and its weight."""
         for group, terms in enumerate(self._terms_now()):
             if terms != self._terms[group]:
                 self.job.terms(group, terms)
                 self._terms[group] = terms
-        if callable(self._weight):
-            self._factor = self._weight()
-            self.job.weigh(self._factor)
-        elif self._weight != 1:
-            self._factor = self._weight
-            self.job.weigh(self._factor)
-        self._begun = True
+        super()._begin()
 
     def _terms_now(self) -> list[Terms]:
         return [terms_of(group) for group in self._optimizer.param_groups]
@@ -115,28 +98,28 @@ class ServersExchange(Exchange):
 
     def step(self) -> None:
         self._check()
-        if not self._given_up:
-            try:
-                self._push_rest()
-            except JobEnded:
-                self._given_up = True
-        given_up = self._given_up
+        self.need_all()
+        self._try(self._push_rest)
+        given_up = self.training.given_up
         self._watch.end_round()
-        self._pushed = [False] * self.n
-        self._begun = self._given_up = False
-        self._taken = [False] * self.n
-        self.advance()
+        self._go_on()
         if given_up:
             self.training.check()
-        if not self.training.takes_early:
-            self._wait_for_buffers()
+
+    def _go_on(self) -> None:
+        self._taken = [False] * self.n
+        self._advance()
+        if not self.training.takes_early and self.training.ended is None:
+            self._try(self._wait_for_buffers)
 
     def _wait_for_buffers(self) -> None:
-        try:
+        """No module waits for them."""
+        first, n = self._first_buffer, len(self.entries) - self._first_buffer
+        if n > 0:
+            self.job.wait(first, n)
             with torch.no_grad():
-                self.wait_for_buffers()
-        except JobEnded:
-            self._given_up = True
+                self.take_buffers()
+            self.staging.taken()
 
     def _check(self) -> None:
         """Nothing may have happened to a gradient or a group that the servers
@@ -156,23 +139,6 @@ class ServersExchange(Exchange):
                 "backward() and step(), but gradients have left with the old one: change it after "
                 'step(), or pass overlap="none"'
             )
-
-    def _push_rest(self) -> None:
-        self.need_all()
-        skipped = []
-        for i, entry in enumerate(self.parameters):
-            if self._pushed[i]:
-                continue
-            gradient = entry.tensor.grad
-            if gradient is None:
-                skipped.append(i)
-            else:
-                self._push(i, gradient)
-        if not self._begun:
-            self._begin()
-        self.staging.flush()
-        self.skip_all(skipped, counts=True)
-        self.push_buffers()
 
     def take(self) -> None:
         self.take_entries(0, len(self.entries))

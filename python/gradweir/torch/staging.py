@@ -34,6 +34,9 @@ class HostStaging:
     def flush(self) -> None:
         """Pushes what is still on its way to the host."""
 
+    def drop(self) -> None:
+        """Forgets what is still on its way: its step is given up."""
+
     def take(self, key: int, tensor: torch.Tensor) -> None:
         """Copies a key's weights into a tensor of its shape and type."""
         nbytes = self._entries[key].nbytes
@@ -95,6 +98,9 @@ class CudaStaging:
     def flush(self) -> None:
         while self._on_way:
             self._push_next()
+
+    def drop(self) -> None:
+        self._on_way.clear()
 
     def take(self, key: int, tensor: torch.Tensor) -> None:
         if tensor.device.type == "cpu":

@@ -8,7 +8,7 @@ import torch
 from gradweir.errors import Error
 from gradweir.job import Job
 from gradweir.library import EUSAGE
-from gradweir.torch.exchange import Exchange, Weight, check_gradient
+from gradweir.torch.exchange import Exchange, Weight
 from gradweir.torch.hooks import after_backward
 from gradweir.torch.tensors import Entry, entry_of
 from gradweir.torch.watch import Watch
@@ -39,18 +39,15 @@ class WorkerExchange(Exchange):
     ) -> None:
         self._used = torch.zeros(len(parameters))
         used = entry_of(USED, self._used, 0)
-        super().__init__(job, parameters, [used], buffers, buffers_of_all)
+        super().__init__(job, parameters, [used], buffers, buffers_of_all, weight)
         self._accumulate = accumulate
-        self._weight = weight
         self._overlaps = overlaps
         self._watch = Watch(self.n)
-        self._pushed = [False] * self.n
-        self._factor = 1
-        self._begun = False
         self._in_backward = False
         self._passes = 0  # since the last exchange
         self._holds = 0  # depth of no_sync()
         self._has_weights = False
+        self._pushed_at = 0  # the number of the last step with gradients
         self._is_fresh = False  # gradients came that no step has used
 
     # ---- backward ----
@@ -78,20 +75,7 @@ class WorkerExchange(Exchange):
                 f'after it had left: pass overlap="none"'
             )
         if is_final and self._overlaps and self._exchanges:
-            self._push(i, gradient)
-
-    def _push(self, i: int, gradient: torch.Tensor) -> None:
-        check_gradient(self.parameters[i], gradient)
-        if not self._begun:
-            self._begin()
-        self.staging.push(i, gradient if self._factor == 1 else gradient * self._factor)
-        self._pushed[i] = True
-
-    def _begin(self) -> None:
-        self._factor = self._weight() if callable(self._weight) else self._weight
-        if self._factor != 1:
-            self.job.weigh(self._factor)
-        self._begun = True
+            self._try(lambda: self._push(i, gradient))
 
     def _after_backward(self) -> None:
         exchanges = self._exchanges
@@ -104,29 +88,24 @@ class WorkerExchange(Exchange):
     # ---- the exchange ----
 
     def _exchange(self) -> None:
-        skipped = []
+        self._try(self._push_rest)
+        self._passes = 0
+        self._pushed_at = self.training.clock
+        self._advance()
+
+    def _push_rest(self) -> None:
         for i, entry in enumerate(self.parameters):
-            gradient = entry.tensor.grad
-            self._used[i] = gradient is not None
-            if gradient is None:
-                skipped.append(i)
-            elif not self._pushed[i]:
-                self._push(i, gradient)
-        if not self._begun:
-            self._begin()
+            self._used[i] = entry.tensor.grad is not None
+        super()._push_rest()
         self.staging.push(self.n, self._used * self._factor)
         self.staging.flush()
-        self.skip_all(skipped, counts=True)
-        self.push_buffers()
-        self._pushed = [False] * self.n
-        self._begun = False
-        self._passes = 0
-        self.advance()
 
     def take(self) -> None:
         if not self._has_weights:
             self._take_weights()
             return
+        if self.training.clock <= self._pushed_at:
+            return  # the job has ended without the step
         self.staging.take(self.n, self._used)
         for i, entry in enumerate(self.parameters):
             if self._used[i] == 0:
