@@ -594,7 +594,8 @@ EXTRA_DIST += \
 	%D%/python/test_torch_worker.py
 
 # Measuring programs: run by hand, on a quiet machine.
-EXTRA_DIST += %D%/perf/ddp.py %D%/perf/gpu.py %D%/perf/gpu_torch.py \
+EXTRA_DIST += %D%/perf/ddp.py %D%/perf/frontend.py \
+	%D%/perf/frontend_hosts.py %D%/perf/gpu.py %D%/perf/gpu_torch.py \
 	%D%/perf/jobs.py %D%/perf/netlab.py \
 	%D%/perf/planned.py \
 	%D%/perf/predicted.py %D%/perf/rdma.sh %D%/perf/slowed.py \

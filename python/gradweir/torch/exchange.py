@@ -123,7 +123,6 @@ class Exchange:
 
     def _push(self, i: int, gradient: torch.Tensor) -> None:
         """A gradient leaves, after what must precede a step's first one."""
-        check_gradient(self.parameters[i], gradient)
         if not self._begun:
             self._begin()
         self.staging.push(i, gradient if self._factor == 1 else gradient * self._factor)
@@ -139,6 +138,7 @@ class Exchange:
             if gradient is None:
                 skipped.append(i)
             else:
+                check_gradient(entry, gradient)
                 self._push(i, gradient)
         if not self._begun:
             self._begin()

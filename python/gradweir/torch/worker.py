@@ -94,8 +94,8 @@ class WorkerExchange(Exchange):
         self._advance()
 
     def _push_rest(self) -> None:
-        for i, entry in enumerate(self.parameters):
-            self._used[i] = entry.tensor.grad is not None
+        used = [entry.tensor.grad is not None for entry in self.parameters]
+        self._used.copy_(torch.tensor(used))
         super()._push_rest()
         self.staging.push(self.n, self._used * self._factor)
         self.staging.flush()
@@ -107,10 +107,10 @@ class WorkerExchange(Exchange):
         if self.training.clock <= self._pushed_at:
             return  # the job has ended without the step
         self.staging.take(self.n, self._used)
-        for i, entry in enumerate(self.parameters):
-            if self._used[i] == 0:
+        for i, used in enumerate(self._used.tolist()):
+            if used == 0:
                 continue
-            parameter = entry.tensor
+            parameter = self.parameters[i].tensor
             if parameter.grad is None:
                 parameter.grad = torch.empty_like(parameter)
             self.staging.take(i, parameter.grad)
