@@ -213,14 +213,19 @@ struct gradweir_declaration {
        ranks' own ("local", "diloco", "downpour", "easgd") its push of a key is
        the key's weights after its step, no gradient; see gradweir_step.own */
     int own_steps;
+    /* the largest norm of the gradient of a step, over all keys; a larger one
+       is scaled down to it, as by torch.nn.utils.clip_grad_norm_: the mean over
+       ranks, and under policies with steps of the ranks' own that of a rank.
+       Equal on all ranks; 0: the job's (train.clip, policy.inner_clip) */
+    double max_norm;
 };
 
 /*
  * Declares the tensors and waits until all ranks have, and servers are ready.
  * GRADWEIR_EINVAL (a key, by its name; a group; the optimizer), GRADWEIR_EUSAGE
- * (the job has a model of its own; its policy cannot have the optimizer),
- * GRADWEIR_EMISMATCH (the difference between ranks; the job or its checkpoint
- * has another optimizer).
+ * (the job has a model of its own; its policy cannot have the optimizer, or
+ * clip), GRADWEIR_EMISMATCH (the difference between ranks; the job or its
+ * checkpoint has another optimizer, or norm).
  */
 GRADWEIR_API int
 gradweir_declare(gradweir_job *job,

@@ -385,6 +385,10 @@ int gw_config_whole_step_under(const struct gw_config *config,
 const char *gw_config_whole_step_key(const struct gw_config *config,
                                      const struct gw_policy_word *word);
 
+/* Non-zero where workers take steps of their own under all policies of the
+   job. */
+int gw_config_is_local(const struct gw_config *config);
+
 /* optimizer.kind, momentum for auto. Points into the config, or is constant. */
 const char *gw_config_optimizer(const struct gw_config *config);
 
@@ -394,6 +398,28 @@ int gw_config_optimizer_is_open(const struct gw_config *config);
 
 /* The optimizer of an open job, from here on: a name of gw_optimizers. */
 void gw_config_set_optimizer(struct gw_config *config, const char *name);
+
+/* Settings that a program asks for, where its job leaves them open. */
+struct gw_program {
+    const char *optimizer; /* optimizer.kind; "": the job's */
+    double clip;           /* of gw_config_clip_key; 0: the job's */
+};
+
+/* The key by which gradients are clipped: policy.inner_clip where workers take
+   steps of their own under all policies of the job, else train.clip; and its
+   value, 0 for none. */
+const char *gw_config_clip_key(const struct gw_config *config);
+double gw_config_clip(const struct gw_config *config);
+
+/* Sets what a program asks for, and checks the job with it. GW_EMISMATCH: the
+   job has a setting of its own; GW_EUSAGE: a value that it cannot have. */
+enum gw_status gw_config_take_program(struct gw_config *config,
+                                      const struct gw_program *program,
+                                      struct gw_error *error);
+
+/* What gw_config_take_program sets, from a config that has it. */
+void gw_config_copy_program(struct gw_config *config,
+                            const struct gw_config *from);
 
 /* Non-zero where workers get parts of a step by their speed. */
 int gw_config_splits_by_speed(const struct gw_config *config);

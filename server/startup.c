@@ -137,19 +137,15 @@ static void keep_start(struct gw_server *server, const struct gw_start *start)
     server->start.groups = NULL;
 }
 
-/* The program's, where the job leaves it to that. */
-static enum gw_status take_optimizer(struct gw_server *server,
-                                     const char *name,
-                                     struct gw_error *error)
+static enum gw_status take_program(struct gw_server *server,
+                                   const struct gw_start *start,
+                                   struct gw_error *error)
 {
-    if (!name[0])
+    const struct gw_program program = {start->optimizer, start->clip};
+    if (gw_config_take_program(&server->config, &program, error) == GW_OK)
         return GW_OK;
-    if (!gw_config_optimizer_is_open(&server->config) ||
-        !gw_optimizer_find(name))
-        return gw_fail(error, GW_EPROTO,
-                       "a start with an optimizer that this job cannot have");
-    gw_config_set_optimizer(&server->config, name);
-    return gw_config_check(&server->config, error);
+    gw_fail_in(error, "the start's job");
+    return GW_EPROTO;
 }
 
 void gw_startup_begin(struct gw_server *server, const struct gw_start *start)
@@ -176,7 +172,7 @@ void gw_startup_begin(struct gw_server *server, const struct gw_start *start)
     keep_start(server, start);
     if (start->silence_us)
         gw_member_set_silence(server->member, start->silence_us);
-    enum gw_status status = take_optimizer(server, start->optimizer, &error);
+    enum gw_status status = take_program(server, start, &error);
     if (status == GW_OK)
         status = gw_divide_start(server, start, &error);
     if (status == GW_OK)

@@ -158,6 +158,7 @@ class Job:
         scores: bool = False,
         own_steps: bool = False,
         device: Optional[str] = None,
+        max_norm: float = 0.0,
     ) -> None:
         """Declares the tensors, equal on all ranks, and waits for all ranks.
 
@@ -165,7 +166,8 @@ class Job:
         None: the job's. `step_weight`: the sum of all ranks' weights in a full
         step; 0: one each. `scores`: the program can score a test set.
         `own_steps`: under local policies it pushes weights after steps of its
-        own. `device`: for people.
+        own. `device`: for people. `max_norm`: the largest norm of a gradient,
+        the mean over ranks; 0: the job's.
         """
         array = (library.Key * len(keys))(*(self._key(key) for key in keys))
         groups = (library.Group * len(rules))(*(library.Group(rule=rule) for rule in rules))
@@ -179,6 +181,7 @@ class Job:
             n_groups=len(rules),
             optimizer=optimizer.encode() if optimizer else None,
             own_steps=own_steps,
+            max_norm=max_norm,
         )
         self._wait(slow.declare, declaration)
 

@@ -90,6 +90,7 @@ class Declaration(Struct):
         ("n_groups", c_size_t),
         ("optimizer", c_char_p),
         ("own_steps", c_int),
+        ("max_norm", c_double),
     ]
 
 

@@ -38,6 +38,8 @@ class Trainer(Member):
     job; each step writes new ones into the arrays, in place.
     `optimizer`: "sgd", "momentum", "nesterov", "adam", "adamw", "lamb"; None:
     the job's. `lr`, `weight_decay`, ..: its settings; None: the job's.
+    `max_norm`: the largest norm of the mean gradient, over all arrays; 0: the
+    job's.
     `score`: see :class:`gradweir.training.Training`.
     `coordinator`, `rank`, `set`: see :class:`gradweir.job.Job`.
     """
@@ -53,6 +55,7 @@ class Trainer(Member):
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-8,
+        max_norm: float = 0.0,
         coordinator: Optional[str] = None,
         rank: Optional[int] = None,
         set: tuple[str, ...] = (),
@@ -65,16 +68,20 @@ class Trainer(Member):
         self._terms: Optional[Terms] = None
         self.job = Job(coordinator, rank, set)
         try:
-            self._join(optimizer, score)
+            self._join(optimizer, score, max_norm)
             if lr is not None:
                 self.set_lr(lr)
         except BaseException as error:
             give_up(self.job, error)
             raise
 
-    def _join(self, optimizer: Optional[str], score: Optional[Score]) -> None:
+    def _join(
+        self, optimizer: Optional[str], score: Optional[Score], max_norm: float
+    ) -> None:
         keys = [Key(name, held.shape) for name, held in zip(self._names, self._held)]
-        self.job.declare(keys, optimizer=optimizer, scores=score is not None)
+        self.job.declare(
+            keys, optimizer=optimizer, scores=score is not None, max_norm=max_norm
+        )
         if self.job.makes_weights:
             for key, held in enumerate(self._held):
                 self.job.put(key, held.ctypes.data)

@@ -227,13 +227,16 @@ enum gw_status gw_begin_find(struct gw_begin *begin, struct gw_error *error)
                : check_optimizer(begin, error);
 }
 
-enum gw_status gw_begin_take_optimizer(struct gw_begin *begin,
-                                       struct gw_error *error)
+enum gw_status gw_begin_take_program(struct gw_begin *begin,
+                                     struct gw_error *error)
 {
     enum gw_status status = gw_regime_at(
         begin->config, begin->is_resumed ? begin->from.state.clock : 0,
         &begin->regime, error);
-    return status == GW_OK ? check_optimizer(begin, error) : status;
+    /* gw_begin_find has found the same of another job */
+    int is_known = begin->anew;
+    return status == GW_OK && !is_known ? check_optimizer(begin, error)
+                                        : status;
 }
 
 void gw_begin_free(struct gw_begin *begin)

@@ -48,12 +48,12 @@ struct gw_begin {
 enum gw_status gw_begin_find(struct gw_begin *begin, struct gw_error *error);
 
 /*
- * The rest of gw_begin_find for a job that left its optimizer to the program:
- * its config has the optimizer now. GW_EMISMATCH (the checkpoint is of another
- * one), GW_EUNSUPPORTED.
+ * The rest of gw_begin_find for a job that left settings to its program: its
+ * config has them now. GW_EMISMATCH (the checkpoint is of another optimizer),
+ * GW_EUNSUPPORTED.
  */
-enum gw_status gw_begin_take_optimizer(struct gw_begin *begin,
-                                       struct gw_error *error);
+enum gw_status gw_begin_take_program(struct gw_begin *begin,
+                                     struct gw_error *error);
 void gw_begin_free(struct gw_begin *begin);
 
 /* GW_EEXIST: the directory holds checkpoints. */

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/update/update.h"
-
 struct gw_declaration {
     struct gw_declare first;
     const struct gw_seat *by; /* the worker that it came from */
@@ -92,6 +90,7 @@ static void keep(struct gw_declaration *known,
         .tuned = "",
         .note = "",
         .optimizer = known->optimizer,
+        .clip = first->clip,
     };
     memcpy(known->first.data_digest, first->data_digest, GW_DIGEST_BYTES);
     known->is_here = 1;
@@ -123,39 +122,43 @@ const char *gw_declaration_difference(struct gw_coordinator *self,
     return NULL;
 }
 
-/* ---- the optimizer ---- */
+/* ---- what the program asks for ---- */
 
-static const char *asked(const char *optimizer)
+static enum gw_status unlike(const struct gw_declaration *known,
+                             const struct gw_seat *who,
+                             const char *setting,
+                             const char *asked,
+                             const char *by_first,
+                             struct gw_error *error)
 {
-    return optimizer[0] ? optimizer : "the job's";
+    return gw_fail(error, GW_EMISMATCH,
+                   "the program of worker %u (%s) asks for %s as its %s, that "
+                   "of worker %u (%s) for %s; give all workers the same "
+                   "program",
+                   who->id, who->host, asked, setting, known->by->id,
+                   known->by->host, by_first);
 }
 
-enum gw_status gw_declaration_check_optimizer(const struct gw_coordinator *self,
-                                              const struct gw_seat *who,
-                                              const struct gw_declare *declare,
-                                              struct gw_error *error)
+static const char *text_of_clip(double clip, char text[32])
+{
+    snprintf(text, 32, clip != 0 ? "%.9g" : "the job's", clip);
+    return text;
+}
+
+enum gw_status gw_declaration_check_program(const struct gw_coordinator *self,
+                                            const struct gw_seat *who,
+                                            const struct gw_declare *declare,
+                                            struct gw_error *error)
 {
     const struct gw_declaration *known = self->declaration;
-    const char *name = declare->optimizer, *kind = self->config->optimizer.kind;
-    if (strcmp(name, known->optimizer) != 0)
-        return gw_fail(error, GW_EMISMATCH,
-                       "the program of worker %u (%s) asks for %s as its "
-                       "optimizer, that of worker %u (%s) for %s; give all "
-                       "workers the same program",
-                       who->id, who->host, asked(name), known->by->id,
-                       known->by->host, asked(known->optimizer));
-    if (!name[0] || strcmp(name, kind) == 0)
-        return GW_OK;
-    if (!gw_optimizer_find(name))
-        return gw_fail(error, GW_EUNSUPPORTED,
-                       "the program of worker %u (%s) asks for the optimizer "
-                       "\"%s\", which this version has not",
-                       who->id, who->host, name);
-    if (!gw_config_optimizer_is_open(self->config))
-        return gw_fail(error, GW_EMISMATCH,
-                       "the job has optimizer.kind = \"%s\", the program of "
-                       "worker %u (%s) asks for %s: leave that line out of the "
-                       "job",
-                       kind, who->id, who->host, name);
+    const char *name = declare->optimizer, *first = known->optimizer;
+    char clip[32], first_clip[32];
+    if (strcmp(name, first) != 0)
+        return unlike(known, who, "optimizer", name[0] ? name : "the job's",
+                      first[0] ? first : "the job's", error);
+    if (declare->clip != known->first.clip)
+        return unlike(known, who, "largest norm of a gradient",
+                      text_of_clip(declare->clip, clip),
+                      text_of_clip(known->first.clip, first_clip), error);
     return GW_OK;
 }

@@ -21,10 +21,10 @@ gw_origin_state(const struct gw_coordinator *self);
 struct gw_disk *gw_origin_dir(struct gw_coordinator *self);
 struct gw_disk *gw_origin_resume_dir(struct gw_coordinator *self);
 /* Before the start: does the checkpoint fit the workers' declaration? */
-/* The optimizer is known by now, of a job that leaves it to the program: errors
-   of gw_begin_take_optimizer. */
-enum gw_status gw_origin_take_optimizer(struct gw_coordinator *self,
-                                        struct gw_error *error);
+/* The settings that the job leaves to its program are known by now: errors of
+   gw_begin_take_program. */
+enum gw_status gw_origin_take_program(struct gw_coordinator *self,
+                                      struct gw_error *error);
 enum gw_status gw_origin_check(struct gw_coordinator *self,
                                struct gw_error *error);
 /* The tuning of a worker in the checkpoint; "": none. */

@@ -38,12 +38,11 @@ int gw_declaration_is_here(const struct gw_coordinator *self);
 const char *gw_declaration_difference(struct gw_coordinator *self,
                                       const struct gw_seat *who,
                                       const struct gw_declare *declare);
-/* The optimizer that a worker's program asks for, against the others' and the
-   job's: GW_EMISMATCH, GW_EUNSUPPORTED. */
-enum gw_status gw_declaration_check_optimizer(const struct gw_coordinator *self,
-                                              const struct gw_seat *who,
-                                              const struct gw_declare *declare,
-                                              struct gw_error *error);
+/* GW_EMISMATCH: a worker's program asks for other settings than the others'. */
+enum gw_status gw_declaration_check_program(const struct gw_coordinator *self,
+                                            const struct gw_seat *who,
+                                            const struct gw_declare *declare,
+                                            struct gw_error *error);
 /* The next keys of rank 0; 0: they are not. */
 int gw_declaration_add_keys(struct gw_coordinator *self,
                             const struct gw_declare *declare);

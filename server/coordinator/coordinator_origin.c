@@ -63,11 +63,11 @@ static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
     return GW_OK;
 }
 
-enum gw_status gw_origin_take_optimizer(struct gw_coordinator *self,
-                                        struct gw_error *error)
+enum gw_status gw_origin_take_program(struct gw_coordinator *self,
+                                      struct gw_error *error)
 {
     struct gw_origin *origin = self->origin;
-    enum gw_status status = gw_begin_take_optimizer(&origin->begin, error);
+    enum gw_status status = gw_begin_take_program(&origin->begin, error);
     if (status != GW_OK)
         return status;
     if (origin->begin.anew)

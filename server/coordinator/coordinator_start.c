@@ -61,24 +61,44 @@ static void tell_devices(struct gw_coordinator *self)
                                 one->device);
 }
 
-/* A job that leaves its optimizer to the program has one from here on. */
-static enum gw_status take_optimizer(struct gw_coordinator *self,
-                                     struct gw_error *error)
+static void tell_program(struct gw_coordinator *self,
+                         const struct gw_program *program,
+                         int is_named)
 {
-    const char *name = gw_declaration(self)->optimizer;
-    if (!gw_config_optimizer_is_open(self->config))
+    if (program->optimizer[0])
+        gw_coordinator_note(self, "the job's optimizer is %s%s",
+                            program->optimizer,
+                            is_named ? ", as the program asks"
+                                     : ", as neither the job nor the program "
+                                       "names one");
+    if (program->clip != 0)
+        gw_coordinator_note(self, "%s is %g, as the program asks",
+                            gw_config_clip_key(self->config), program->clip);
+}
+
+/* A job that leaves settings to its program has them from here on. */
+static enum gw_status take_program(struct gw_coordinator *self,
+                                   struct gw_program *program_p,
+                                   struct gw_error *error)
+{
+    const struct gw_declare *declare = gw_declaration(self);
+    const char *name = declare->optimizer;
+    int is_named = name[0] != '\0';
+    if (strcmp(name, self->config->optimizer.kind) == 0)
+        name = "";
+    else if (!is_named && gw_config_optimizer_is_open(self->config))
+        name = "momentum";
+    *program_p = (struct gw_program){.optimizer = name, .clip = declare->clip};
+    if (!name[0] && declare->clip == 0)
         return GW_OK;
-    gw_config_set_optimizer(&self->own, name[0] ? name : "momentum");
-    gw_coordinator_note(self, "the job's optimizer is %s%s",
-                        self->config->optimizer.kind,
-                        name[0] ? ", as the program asks"
-                                : ", as neither the job nor the program names "
-                                  "one");
-    enum gw_status status = gw_config_check(self->config, error);
+    enum gw_status status =
+        gw_config_take_program(&self->own, program_p, error);
+    if (status != GW_OK)
+        return status;
+    tell_program(self, program_p, is_named);
     self->expects_inner = 0;
-    if (status == GW_OK)
-        status = gw_inner_open(self, error);
-    return status == GW_OK ? gw_origin_take_optimizer(self, error) : status;
+    status = gw_inner_open(self, error);
+    return status == GW_OK ? gw_origin_take_program(self, error) : status;
 }
 
 static void maybe_start(struct gw_coordinator *self);
@@ -90,25 +110,26 @@ static void start(struct gw_coordinator *self)
     const struct gw_declare *declare = gw_declaration(self);
     if (!gw_splitter_hand_over(self, maybe_start))
         return;
-    int is_open = gw_config_optimizer_is_open(self->config);
+    struct gw_program program;
     tell_devices(self);
-    if (take_optimizer(self, &error) != GW_OK ||
+    if (take_program(self, &program, &error) != GW_OK ||
         gw_origin_check(self, &error) != GW_OK) {
         gw_coordinator_end(self, error.status, "%s", error.text);
         return;
     }
-    struct gw_start start = {
-        .total_steps = declare->total_steps,
-        .course = declare->course,
-        .test_samples = declare->test_samples,
-        .state = *gw_origin_state(self),
-        .clocks = gw_steps_first(self),
-        .clocks_n = (uint32_t)self->config->cluster.workers,
-        .silence_us = self->silence_us,
-        .optimizer = is_open ? self->config->optimizer.kind : "",
-        .resume = "",
-        .dir = "",
-        .token = ""};
+    struct gw_start start = {.total_steps = declare->total_steps,
+                             .course = declare->course,
+                             .test_samples = declare->test_samples,
+                             .state = *gw_origin_state(self),
+                             .clocks = gw_steps_first(self),
+                             .clocks_n =
+                                 (uint32_t)self->config->cluster.workers,
+                             .silence_us = self->silence_us,
+                             .optimizer = program.optimizer,
+                             .clip = program.clip,
+                             .resume = "",
+                             .dir = "",
+                             .token = ""};
     for (uint32_t rank = 0; rank < self->config->cluster.workers; rank++)
         gw_steps_set_first(self, rank, gw_origin_first_clock(self, rank));
     self->phase = GW_PHASE_STARTING;
@@ -247,7 +268,7 @@ void gw_coordinator_declared(struct gw_coordinator *self,
                            who->id, who->host, difference);
         return;
     }
-    if (gw_declaration_check_optimizer(self, who, declare, &error) != GW_OK) {
+    if (gw_declaration_check_program(self, who, declare, &error) != GW_OK) {
         gw_coordinator_end(self, error.status, "%s", error.text);
         return;
     }

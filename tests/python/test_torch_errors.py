@@ -65,6 +65,8 @@ def refuses(case: str) -> None:
         options = {"where": "servers"}
     elif case == "max_norm":
         options = {"max_norm": 1.0}
+    elif case == "norms":
+        options = {"max_norm": 1.0 + RANK}
     elif case == "closure":
         optimizer = torch.optim.LBFGS(model.parameters())
     elif case in ("policy", "backup"):
@@ -118,7 +120,8 @@ def refuses(case: str) -> None:
 REFUSED = {
     "unknown": ((), ("servers do not know Adagrad", 'where="worker"')),
     "amsgrad": ((), ("AdamW with amsgrad", 'where="worker"')),
-    "max_norm": ((), ("max_norm=1.0", "--set train.clip=1")),
+    "max_norm": (("train.clip=2",), ("train.clip = 2, the program asks for 1; leave that line",)),
+    "norms": ((), ("largest norm of a gradient", "for 1", "for 2", "worker")),
     "policy": (("cluster.policy=async",), ("Adagrad runs in the script", "async")),
     "backup": (("cluster.policy=backup:0",), ("Adagrad runs in the script", "backup:0")),
     "sparse": ((), ("0.weight", "sparse=False")),
@@ -139,7 +142,7 @@ REFUSED = {
 }
 
 
-OF_TWO = ("shape", "name", "optimizer", "nan", "raise")
+OF_TWO = ("norms", "shape", "name", "optimizer", "nan", "raise")
 
 
 def interrupted(where: str) -> None:

@@ -299,7 +299,11 @@ class Servers(JobTest):
 
     def test_clip(self) -> None:
         """max_norm: servers clip the mean gradient as clip_grad_norm_ does"""
-        self.assert_same_weights(self.job(clips, settings=("train.clip=0.05",)))
+        for settings in ((), ("train.clip=0.05",)):
+            with self.subTest(settings):
+                outcome = self.job(clips, settings=settings)
+                self.assert_same_weights(outcome)
+                self.assert_says(outcome, "train.clip is 0.05, as the program asks")
 
     def test_weight(self) -> None:
         """unequal batches count by their samples"""

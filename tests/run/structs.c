@@ -48,6 +48,7 @@ static void show_structs(void)
     FIELD(gradweir_declaration, n_groups);
     FIELD(gradweir_declaration, optimizer);
     FIELD(gradweir_declaration, own_steps);
+    FIELD(gradweir_declaration, max_norm);
     STRUCT(gradweir_step);
     FIELD(gradweir_step, struct_size);
     FIELD(gradweir_step, task);

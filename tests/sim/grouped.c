@@ -114,6 +114,7 @@ static enum gw_status prepare(struct gw_rank *rank)
         .key = grouped.keys[number] ? grouped.keys[number] : grouped_keys,
         .keys = GROUPED_KEYS,
         .optimizer = grouped.asks[number],
+        .clip = grouped.clip[number],
         .flop = 1000};
     enum gw_status status =
         gw_rank_own_data(rank, (uint64_t)GROUPED_RANKS * GROUPED_SAMPLES, 0);

@@ -32,6 +32,7 @@ double grouped_value(size_t key, size_t i, uint32_t rank, uint64_t step);
 /* Deviations of a test from the program; all zero: none. */
 extern struct grouped {
     const char *asks[GROUPED_RANKS];          /* each rank's optimizer */
+    double clip[GROUPED_RANKS];               /* and its largest norm */
     const struct gw_key *keys[GROUPED_RANKS]; /* NULL: grouped_keys */
     uint64_t poisons;  /* rank 1 has NaN among its values in this step */
     uint64_t spoils;   /* and in a gradient; 0: never */

@@ -137,9 +137,9 @@ static void bytes_are_golden(void **state)
     static const uint64_t golden[CONTROL_SAMPLES] = {
         0x25a53857b63d0572, /* join */
         0xaef6af996a42b72e, /* welcome */
-        0x32b38db1f0e1d432, /* declare */
+        0x25cc901f6083ee3b, /* declare */
         0x67131a26fa7b5ff9, /* view */
-        0xd7737b45fa54f01c, /* start */
+        0xcf96e3ac95d55f9c, /* start */
         0x95b00d1f3ceaaa86, /* ready */
         0x69352e88748745ad, /* window */
         0x850a5f38e3a9baab, /* decision */

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/config.h"
 #include "proto/control.h"
 #include "proto/log.h"
 #include "proto/map.h"
@@ -72,7 +73,7 @@ struct gw_client_declaration {
     const char *device;      /* the device that computes, in words, */
     const char *tuned;       /* and the methods of its products; "": defaults */
     const char *note;        /* how data was read, for people; "": as it is */
-    const char *optimizer;   /* that the program asks for; "": the job's */
+    struct gw_program program;
     uint32_t workers;        /* cluster.workers */
     unsigned connections;    /* per shard */
 };
@@ -93,9 +94,9 @@ uint64_t gw_client_table_bytes(const struct gw_map *map, uint64_t connections);
 uint64_t gw_client_key_offset(const struct gw_client *client, size_t key);
 uint64_t gw_client_arena_bytes(const struct gw_client *client);
 
-/* optimizer.kind of the job: the program's, where the job leaves it to that.
-   Known when declared. */
-const char *gw_client_optimizer(const struct gw_client *client);
+/* The settings that the job leaves to its program, once declared. */
+void gw_client_copy_program(const struct gw_client *client,
+                            struct gw_config *config);
 
 /*
  * Terms that hold for this rank's pushes from `clock` on, of all groups that

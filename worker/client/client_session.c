@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/update/update.h"
 #include "proto/colocated.h"
 #include "proto/policy.h"
 
@@ -201,19 +200,6 @@ static void keep_start(struct gw_client_session *session,
     session->start.optimizer = NULL;
 }
 
-/* The program's, where the job leaves it to that. */
-static enum gw_status take_optimizer(struct gw_config *config,
-                                     const char *name,
-                                     struct gw_error *error)
-{
-    if (!name[0])
-        return GW_OK;
-    if (!gw_config_optimizer_is_open(config) || !gw_optimizer_find(name))
-        return gw_fail(error, GW_EPROTO, "it cannot have this optimizer");
-    gw_config_set_optimizer(config, name);
-    return gw_config_check(config, error);
-}
-
 static int begin_policy(struct gw_client *client, uint64_t step)
 {
     struct gw_policy_plan plan;
@@ -242,8 +228,9 @@ void gw_client_got_start(void *actor,
         gw_client_fail(client, GW_EPROTO, "a start came out of order");
         return;
     }
-    if (take_optimizer(&session->job.config, start->optimizer, &error)) {
-        gw_client_fail(client, error.status, "the start's job: %s", error.text);
+    const struct gw_program program = {start->optimizer, start->clip};
+    if (gw_config_take_program(&session->job.config, &program, &error)) {
+        gw_client_fail(client, GW_EPROTO, "the start's job: %s", error.text);
         return;
     }
     keep_start(session, start);
@@ -279,7 +266,8 @@ void gw_client_session_declare(struct gw_client *client,
                     .device = from->device,
                     .tuned = from->tuned,
                     .note = from->note,
-                    .optimizer = from->optimizer,
+                    .optimizer = from->program.optimizer,
+                    .clip = from->program.clip,
                     .test_samples = from->test_samples,
                     .shares = client->group != NULL,
                     .keys_total = (uint32_t)from->n_keys}};
@@ -429,9 +417,10 @@ const char *gw_client_tuned(const struct gw_client *client)
     return client->session->job.tuned;
 }
 
-const char *gw_client_optimizer(const struct gw_client *client)
+void gw_client_copy_program(const struct gw_client *client,
+                            struct gw_config *config)
 {
-    return client->session->job.config.optimizer.kind;
+    gw_config_copy_program(config, &client->session->job.config);
 }
 
 const struct gw_course_cut *gw_client_from(const struct gw_client *client)

@@ -4,6 +4,7 @@
 #include "worker/library/job.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,8 +49,16 @@ static int check_groups(struct gradweir_job *job,
     return GRADWEIR_OK;
 }
 
-static int check_optimizer(struct gradweir_job *job, const char *name)
+static int check_optimizer(struct gradweir_job *job,
+                           const struct gradweir_declaration *declaration)
 {
+    const char *name = declaration->optimizer;
+    double norm = declaration->max_norm;
+    if (!isfinite(norm) || norm < 0)
+        return gw_job_fails(job, GRADWEIR_EINVAL,
+                            "max_norm is %g; take a norm above 0, or 0 for "
+                            "that of the job",
+                            norm);
     if (!name || gw_optimizer_find(name))
         return GRADWEIR_OK;
     return gw_job_fails(job, GRADWEIR_EINVAL,
@@ -107,6 +116,7 @@ static int copy_keys(struct gradweir_job *job,
     job->optimizer = declaration->optimizer
                          ? gw_optimizer_find(declaration->optimizer)->name
                          : NULL;
+    job->max_norm = declaration->max_norm;
     job->keys = declaration->n_keys;
     job->scores = declaration->scores;
     job->own_steps = declaration->own_steps;
@@ -154,8 +164,8 @@ static int declare(struct gradweir_job *job, size_t first, size_t n)
                                                     .keys = job->keys,
                                                     .own_steps = job->own_steps,
                                                     .words = job->device,
-                                                    .optimizer =
-                                                        job->optimizer};
+                                                    .optimizer = job->optimizer,
+                                                    .clip = job->max_norm};
     enum gw_status status =
         gw_rank_own_data(job->rank, job->step_weight, job->scores);
     if (status == GW_OK)
@@ -181,7 +191,7 @@ int gradweir_declare(gradweir_job *job,
     if (!job->key) {
         status = check_groups(job, declaration);
         if (status == GRADWEIR_OK)
-            status = check_optimizer(job, declaration->optimizer);
+            status = check_optimizer(job, declaration);
         if (status == GRADWEIR_OK)
             status = copy_keys(job, declaration);
         if (status != GRADWEIR_OK) {

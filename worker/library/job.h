@@ -55,6 +55,7 @@ struct gradweir_job {
     uint64_t step_weight;
     int scores, own_steps;
     const char *optimizer; /* that the program asks for; NULL: the job's */
+    double max_norm;       /* likewise; 0: the job's */
     char *device;
 
     /* step */

@@ -144,6 +144,7 @@ struct gw_rank_declaration {
     /* a name of gw_optimizers that the job is to have, equal on all ranks;
        NULL: the job's. Jobs of other trainers alone (gw_rank_own_data). */
     const char *optimizer;
+    double clip; /* largest norm of a gradient, likewise; 0: the job's */
     uint8_t data_digest[GW_DIGEST_BYTES]; /* equal on all ranks */
 };
 

@@ -258,15 +258,14 @@ static enum gw_status tell(struct gw_rank *rank,
         .device = text_of(declaration->words),
         .tuned = text_of(declaration->tuned),
         .note = text_of(declaration->note),
-        .optimizer = text_of(declaration->optimizer),
+        .program = {text_of(declaration->optimizer), declaration->clip},
         .workers = rank->ranks,
         .connections = (unsigned)gw_config_connections(&rank->config),
     };
     memcpy(told.data_digest, declaration->data_digest, sizeof told.data_digest);
     enum gw_status status = gw_client_declare(rank->client, &told);
     if (status == GW_OK)
-        gw_config_set_optimizer(&rank->config,
-                                gw_client_optimizer(rank->client));
+        gw_client_copy_program(rank->client, &rank->config);
     return status;
 }
 
@@ -293,8 +292,6 @@ enum gw_status gw_rank_declare(struct gw_rank *rank,
     rank->sample_flop = declaration->flop;
     rank->own_steps = declaration->own_steps;
     enum gw_status status = find_backend(rank, declaration);
-    if (status == GW_OK)
-        status = check_own_steps(rank);
     if (status == GW_OK && rank->tensor && !rank->backend->on_host)
         status = gw_fail(rank->error, GW_EUSAGE,
                          "tensors of the trainer's own are in host memory, and "
@@ -304,6 +301,8 @@ enum gw_status gw_rank_declare(struct gw_rank *rank,
         status = gw_rank_open_terms(rank);
     if (status == GW_OK)
         status = tell(rank, declaration);
+    if (status == GW_OK)
+        status = check_own_steps(rank);
     if (status == GW_OK)
         status = open_arenas(rank);
     if (status == GW_OK)

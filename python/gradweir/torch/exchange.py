@@ -59,6 +59,7 @@ class Exchange:
         step_weight: int,
         score: Optional[Score],
         own_steps: bool = False,
+        max_norm: float = 0.0,
     ) -> None:
         """Declares the keys, gives or takes the first weights, and begins."""
         self.job.declare(
@@ -69,6 +70,7 @@ class Exchange:
             score is not None,
             own_steps,
             f"torch {torch.__version__}, {self.parameters[0].tensor.device}",
+            max_norm,
         )
         if self.job.makes_weights:
             for key, entry in enumerate(self.entries):

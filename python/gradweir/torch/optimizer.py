@@ -49,8 +49,9 @@ class Optimizer(Member, torch.optim.Optimizer):
     `accumulate`: backward passes in a step. "auto": where servers have the
     optimizer, as many as the first step has; else gradients are averaged after
     each pass, as DDP does, unless ``no_sync()`` holds them back.
-    `max_norm`: servers clip the mean gradient to that norm (train.clip of the
-    job).
+    `max_norm`: servers clip the mean gradient to that norm, over all
+    parameters; under local policies each rank's own is clipped. None: the job's
+    (train.clip, policy.inner_clip).
     `weight`: what this rank's mean gradient counts: a whole number, such as its
     samples, or a callable that is asked before each step; `step_weight`: the
     sum over all ranks in a full step, needed for a callable.
@@ -145,7 +146,8 @@ class Optimizer(Member, torch.optim.Optimizer):
         self.policy = self.job.setting("cluster.policy")
         kind = kind_of(self.inner)
         where = self._where(where, kind)
-        self._check_clip(where, max_norm)
+        if max_norm is not None:
+            self._check_clip(where, max_norm)
         last = len(self.inner.param_groups) if where == "servers" else 1
         entries = [] if buffers == "local" else buffers_of(model, last)
         of_all = buffers == "mean"
@@ -171,7 +173,9 @@ class Optimizer(Member, torch.optim.Optimizer):
             else:
                 self._exchange = LocalExchange(self.job, self._parameters, entries, of_all)
         wanted = {"servers": kind, "worker": "none", "local": None}[where]
-        self._exchange.join(rules, wanted, step_weight, score, where == "local")
+        self._exchange.join(
+            rules, wanted, step_weight, score, where == "local", max_norm or 0.0
+        )
 
     def _forward_of(self, model: Optional[torch.nn.Module]) -> Optional[Forward]:
         exchange = self._exchange
@@ -207,19 +211,14 @@ class Optimizer(Member, torch.optim.Optimizer):
             f"the policies sync, local, diloco, easgd, downpour"
         )
 
-    def _check_clip(self, where: str, max_norm: Optional[float]) -> None:
-        if max_norm is None:
-            return
+    @staticmethod
+    def _check_clip(where: str, max_norm: float) -> None:
+        if not 0 < max_norm < float("inf"):
+            raise ValueError(f"gradweir: max_norm={max_norm}: a norm above 0 is possible")
         if where != "servers":
             raise ValueError(
                 "gradweir: max_norm= is for servers that run the optimizer; here the script has "
                 "the mean gradient, and clips it as always (clip_grad_norm_)"
-            )
-        clip = float(self.job.setting("train.clip"))
-        if clip != max_norm:
-            raise ValueError(
-                f"gradweir: max_norm={max_norm}, but the job clips at {clip:g}: start it with "
-                f"--set train.clip={max_norm:g}"
             )
 
     def _say(self) -> None:
