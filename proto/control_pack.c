@@ -29,6 +29,7 @@ PACK(key, Key)
     to->dtype = from->dtype;
     to->group = from->group;
     to->rule = from->rule;
+    to->type = from->type;
     to->n_shape = from->dims;
     to->shape = (uint64_t *)(uintptr_t)from->shape;
     return 1;

@@ -78,13 +78,14 @@ UNPACK(key, Key)
     (void)arena;
     if (name >= sizeof to->name || from->n_shape > GW_KEY_DIMS_MAX ||
         from->dtype > UINT8_MAX || from->group >= GW_KEY_GROUPS_MAX ||
-        from->rule >= GW_KEY_RULES)
+        from->rule >= GW_KEY_RULES || from->type > UINT8_MAX)
         return 0;
     memset(to, 0, sizeof *to);
     memcpy(to->name, from->name, name);
     to->dtype = (uint8_t)from->dtype;
     to->group = from->group;
     to->rule = (uint8_t)from->rule;
+    to->type = (uint8_t)from->type;
     to->dims = (uint8_t)from->n_shape;
     for (size_t d = 0; d < from->n_shape; d++)
         to->shape[d] = from->shape[d];

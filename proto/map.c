@@ -394,6 +394,17 @@ static uint64_t hash_groups(uint64_t hash, const struct gw_key *keys, size_t n)
     return hash;
 }
 
+uint64_t gw_keys_types_hash(const struct gw_key *keys, size_t n)
+{
+    uint64_t hash = GW_HASH_BEGIN;
+    int any = 0;
+    for (size_t i = 0; i < n; i++) {
+        hash = gw_hash_u64(hash, keys[i].type);
+        any |= keys[i].type;
+    }
+    return any ? hash : 0;
+}
+
 uint64_t gw_keys_hash(const struct gw_key *keys, size_t n)
 {
     uint64_t hash = gw_hash_u64(GW_HASH_BEGIN, n);

@@ -45,6 +45,8 @@ struct gw_key {
     uint8_t dtype; /* enum gw_dtype */
     uint8_t dims;
     uint8_t rule; /* enum gw_key_rule */
+    uint8_t type; /* of the trainer's own tensor, as it numbers types: ranks
+                     must have the same, servers have dtype */
     uint32_t group;
     uint64_t shape[GW_KEY_DIMS_MAX];
 };
@@ -97,5 +99,8 @@ size_t gw_map_bytes(const struct gw_map *map);
 /* A hash of names, dtypes, shapes, groups and rules in order: equal
    declarations match. */
 uint64_t gw_keys_hash(const struct gw_key *keys, size_t n);
+/* Likewise of their types, which checkpoints do not depend on; 0 where all are
+   the first type. */
+uint64_t gw_keys_types_hash(const struct gw_key *keys, size_t n);
 
 #endif

@@ -57,13 +57,27 @@ int gw_declaration_is_here(const struct gw_coordinator *self)
     return self->declaration->is_here;
 }
 
+int gw_declaration_is_other(const struct gw_coordinator *self,
+                            const struct gw_seat *one)
+{
+    const struct gw_declare *first = &self->declaration->first;
+    return one->declared && (one->keys_hash != first->keys_hash ||
+                             one->types_hash != first->types_hash);
+}
+
 int gw_declaration_add_keys(struct gw_coordinator *self,
                             const struct gw_declare *declare)
 {
     struct gw_declaration *known = self->declaration;
-    if (!known->keys)
+    struct gw_declare *first = &known->first;
+    if (!known->keys) {
         known->keys = calloc(declare->keys_total + 1, sizeof *known->keys);
+        first->keys_total = declare->keys_total;
+        first->keys_hash = declare->keys_hash;
+        first->types_hash = declare->types_hash;
+    }
     if (!known->keys || declare->keys_total == 0 ||
+        declare->keys_total != first->keys_total ||
         declare->keys_first != known->keys_seen)
         return 0;
     memcpy(known->keys + declare->keys_first, declare->keys,
@@ -81,11 +95,9 @@ static void keep(struct gw_declaration *known,
     snprintf(known->optimizer, sizeof known->optimizer, "%s", first->optimizer);
     known->by = who;
     known->first = (struct gw_declare){
-        .keys_hash = first->keys_hash,
         .course = first->course,
         .total_steps = first->total_steps,
         .test_samples = first->test_samples,
-        .keys_total = first->keys_total,
         .device = "",
         .tuned = "",
         .note = "",
@@ -104,9 +116,6 @@ const char *gw_declaration_difference(struct gw_coordinator *self,
     const struct gw_declare *first = &known->first;
     if (!known->is_here)
         keep(known, who, declare);
-    if (declare->keys_hash != first->keys_hash ||
-        declare->keys_total != first->keys_total)
-        return "another model (names, shapes, types or groups of its keys)";
     if (declare->course.samples != first->course.samples)
         return "another number of training samples";
     if (memcmp(declare->data_digest, first->data_digest, GW_DIGEST_BYTES) != 0)

@@ -33,8 +33,8 @@ const struct gw_declare *gw_declaration(const struct gw_coordinator *self);
 const struct gw_key *gw_declaration_key(const struct gw_coordinator *self);
 uint32_t gw_declaration_keys(const struct gw_coordinator *self);
 int gw_declaration_is_here(const struct gw_coordinator *self);
-/* NULL where a worker's declaration is that of the others, which the first one
-   always is; else the difference, in words. */
+/* NULL where a worker's declaration is that of the others but for its keys,
+   which the first one always is; else the difference, in words. */
 const char *gw_declaration_difference(struct gw_coordinator *self,
                                       const struct gw_seat *who,
                                       const struct gw_declare *declare);
@@ -43,6 +43,9 @@ enum gw_status gw_declaration_check_program(const struct gw_coordinator *self,
                                             const struct gw_seat *who,
                                             const struct gw_declare *declare,
                                             struct gw_error *error);
+/* Non-zero if a worker has declared other keys than worker 0, which has. */
+int gw_declaration_is_other(const struct gw_coordinator *self,
+                            const struct gw_seat *one);
 /* The next keys of rank 0; 0: they are not. */
 int gw_declaration_add_keys(struct gw_coordinator *self,
                             const struct gw_declare *declare);
@@ -54,6 +57,9 @@ enum gw_status gw_teller_open(struct gw_coordinator *self,
 void gw_teller_close(struct gw_coordinator *self);
 /* All are here: sends the view to everybody. GW_ENOMEM. */
 enum gw_status gw_coordinator_tell_all(struct gw_coordinator *self);
+/* The keys of worker 0, all of which are here, to a worker that has others and
+   ends the job by their first difference. */
+void gw_coordinator_tell_keys(struct gw_coordinator *self, struct gw_seat *to);
 /* Keys and start behind it. Arrays of the start outlive the teller. */
 void gw_coordinator_tell_start(struct gw_coordinator *self,
                                const struct gw_start *start);

@@ -141,11 +141,25 @@ static void start(struct gw_coordinator *self)
         gw_coordinator_tell_start(self, &start);
 }
 
+/* Workers with other keys than worker 0 are told its keys. */
+static int tell_differences(struct gw_coordinator *self)
+{
+    int differ = 0;
+    for (struct gw_seat *one = gw_roster_first(self); one; one = one->next)
+        if (gw_declaration_is_other(self, one)) {
+            gw_coordinator_tell_keys(self, one);
+            differ = 1;
+        }
+    return differ;
+}
+
 static void maybe_start(struct gw_coordinator *self)
 {
     if (self->phase == GW_PHASE_GATHERING && gw_roster_shards(self) > 0 &&
-        count_declared(self) == self->config->cluster.workers &&
-        gw_declaration_keys(self) == gw_declaration(self)->keys_total)
+        gw_declaration_keys(self) > 0 &&
+        gw_declaration_keys(self) == gw_declaration(self)->keys_total &&
+        !tell_differences(self) &&
+        count_declared(self) == self->config->cluster.workers)
         start(self);
 }
 
@@ -237,6 +251,8 @@ static void note_data(struct gw_coordinator *self, const char *note)
 
 static void keep_worker(struct gw_seat *who, const struct gw_declare *declare)
 {
+    who->keys_hash = declare->keys_hash;
+    who->types_hash = declare->types_hash;
     snprintf(who->device, sizeof who->device, "%s", declare->device);
     gw_text_clean(who->device);
     snprintf(who->tuned, sizeof who->tuned, "%s", declare->tuned);

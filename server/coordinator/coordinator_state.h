@@ -77,6 +77,7 @@ struct gw_telling {
     uint32_t number;            /* among all members */
     const struct gw_seat *next; /* the first that it has not been told of */
     uint32_t members, keys;     /* that it has */
+    int compares; /* a worker with other keys than worker 0, whose it gets */
     int started;
 };
 
@@ -96,6 +97,7 @@ struct gw_seat {
 
     /* as a worker declared */
     int declared;
+    uint64_t keys_hash, types_hash;
     char device[128];
     char tuned[GW_TUNED_BYTES]; /* kernels chosen for its products */
     int shares;                 /* others of its host can see its gradients */

@@ -109,6 +109,9 @@ static int tell_next(struct gw_coordinator *self, struct gw_seat *to)
 {
     if (to->telling.next)
         tell_members(self, to);
+    else if (to->telling.compares &&
+             to->telling.keys < gw_declaration(self)->keys_total)
+        tell_keys(self, to);
     else if (self->phase < GW_PHASE_STARTING || to->telling.started)
         return 0;
     else if (to->role == GW_ROLE_SERVER &&
@@ -174,6 +177,12 @@ enum gw_status gw_coordinator_tell_all(struct gw_coordinator *self)
     }
     gw_backlog_add_all(&teller->backlog);
     return GW_OK;
+}
+
+void gw_coordinator_tell_keys(struct gw_coordinator *self, struct gw_seat *to)
+{
+    to->telling.compares = 1;
+    gw_backlog_add(&self->teller->backlog, to->telling.number);
 }
 
 void gw_coordinator_tell_start(struct gw_coordinator *self,

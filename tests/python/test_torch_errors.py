@@ -80,6 +80,9 @@ def refuses(case: str) -> None:
     elif case == "name":
         model = nn.Sequential(nn.Linear(3, 3)) if RANK == 0 else nn.Linear(3, 3)
         optimizer = _sgd(model)
+    elif case == "dtype":
+        model = nn.Linear(3, 3) if RANK == 0 else nn.Linear(3, 3).bfloat16()
+        optimizer = _sgd(model)
     elif case == "unfrozen":
         model.body[0].requires_grad_(False)
     elif case == "optimizer":
@@ -125,8 +128,9 @@ REFUSED = {
     "policy": (("cluster.policy=async",), ("Adagrad runs in the script", "async")),
     "backup": (("cluster.policy=backup:0",), ("Adagrad runs in the script", "backup:0")),
     "sparse": ((), ("0.weight", "sparse=False")),
-    "shape": ((), ("weight", "worker")),
-    "name": ((), ("weight", "worker")),
+    "shape": ((), ('worker 1', '"weight", f32[5, 3] here', 'f32[4, 3] on worker 0')),
+    "name": ((), ('worker 1', '"weight", f32[3, 3] here', '"0.weight", f32[3, 3] on worker 0')),
+    "dtype": ((), ('worker 1', '"weight", bf16[3, 3] here', 'f32[3, 3] on worker 0')),
     "optimizer": ((), ("sgd", "adamw", "worker")),
     "clip": ((), ("was changed between backward() and", "max_norm=", 'where="worker"')),
     "twice": ((), ("got a gradient after it had left", 'overlap="none"')),
@@ -142,7 +146,7 @@ REFUSED = {
 }
 
 
-OF_TWO = ("norms", "shape", "name", "optimizer", "nan", "raise")
+OF_TWO = ("norms", "shape", "name", "dtype", "optimizer", "nan", "raise")
 
 
 def interrupted(where: str) -> None:

@@ -303,23 +303,64 @@ static void fails_with(const char *const *settings,
     cluster_end(&cluster);
 }
 
-static void groups_are_equal_on_all_ranks(void **state)
+/* Makes a rank's keys unlike those of the others. */
+static void other_name(struct gw_key *key)
 {
+    snprintf(key[3].name, sizeof key[3].name, "other");
+}
+
+static void other_shape(struct gw_key *key)
+{
+    key[0].shape[0]++;
+}
+
+static void other_type(struct gw_key *key)
+{
+    key[1].type = 1;
+}
+
+static void other_group(struct gw_key *key)
+{
+    key[0].group = 1;
+}
+
+static void other_rule(struct gw_key *key)
+{
+    key[2].rule = key[4].rule = GW_KEY_RULE_OPTIMIZER;
+}
+
+/* The worker with other keys than worker 0 names the first difference. */
+static void keys_are_equal_on_all_ranks(void **state)
+{
+    static const struct {
+        void (*change)(struct gw_key *key);
+        const char *line;
+    } unlike[] = {
+        {other_name, "key 3 is \"other\", f32["},
+        {other_shape, "key 0 is \"embedding\", f32[61]"},
+        {other_type, "key 1 is \"body\", bf16["},
+        {other_group, "key 0 is \"embedding\", f32[60], group 1 here, and "
+                      "\"embedding\", f32[60] on worker 0"},
+        {other_rule,
+         "key 2 is \"running_mean\", f32[35], group 2 here, "
+         "and \"running_mean\", f32[35], group 2 of means on worker 0"},
+    };
     (void)state;
     const char *const settings[] = {GROUPED_JOB, ADAMW, NULL};
     struct gw_key other[GROUPED_KEYS];
-    memcpy(other, grouped_keys, sizeof other);
-    other[0].group = 1;
-    grouped.keys[2] = other;
-    fails_with(settings, NULL, GW_EMISMATCH,
-               "another model (names, shapes, types or groups of its keys)");
-    cluster_close(&cluster);
-    other[0].group = 0;
-    other[2].rule = other[4].rule = GW_KEY_RULE_OPTIMIZER;
-    fails_with(settings, NULL, GW_EMISMATCH,
-               "another model (names, shapes, types or groups of its keys)");
-    cluster_close(&cluster);
-    memset(&grouped, 0, sizeof grouped);
+    for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++) {
+        for (uint32_t rank = 0; rank < GROUPED_RANKS; rank += 2) {
+            memcpy(other, grouped_keys, sizeof other);
+            unlike[i].change(other);
+            grouped.keys[rank] = other;
+            fails_with(settings, NULL, GW_EMISMATCH,
+                       rank == 0 ? " on worker 0; give all workers the same "
+                                 : unlike[i].line);
+            assert_non_null(strstr(cluster.text, "worker "));
+            cluster_close(&cluster);
+            grouped.keys[rank] = NULL;
+        }
+    }
 }
 
 static void ask_all(const char *optimizer)
@@ -543,7 +584,7 @@ int main(void)
         cmocka_unit_test(values_are_averaged_beside_gradients),
         cmocka_unit_test(easgd_draws_values),
         cmocka_unit_test(values_need_not_be_finite),
-        cmocka_unit_test(groups_are_equal_on_all_ranks),
+        cmocka_unit_test(keys_are_equal_on_all_ranks),
         cmocka_unit_test(the_program_may_choose_the_optimizer),
         cmocka_unit_test(the_optimizer_is_one),
         cmocka_unit_test(the_program_may_choose_the_clip),

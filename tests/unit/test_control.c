@@ -75,6 +75,7 @@ static void same_key(const struct gw_key *one, const struct gw_key *other)
 {
     SAME_text(name);
     SAME(dtype);
+    SAME(type);
     SAME(dims);
     SAME(group);
     SAME(rule);
@@ -137,7 +138,7 @@ static void bytes_are_golden(void **state)
     static const uint64_t golden[CONTROL_SAMPLES] = {
         0x25a53857b63d0572, /* join */
         0xaef6af996a42b72e, /* welcome */
-        0x25cc901f6083ee3b, /* declare */
+        0x3f00ac8cf331abe0, /* declare */
         0x67131a26fa7b5ff9, /* view */
         0xcf96e3ac95d55f9c, /* start */
         0x95b00d1f3ceaaa86, /* ready */

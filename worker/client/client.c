@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "worker/client/client_declare.h"
+
 /* ---- parts ---- */
 
 static const struct {
@@ -190,10 +192,13 @@ gw_client_declare(struct gw_client *client,
     struct gw_error error;
     gw_client_set_connections(client, declaration->connections);
     gw_loop_enter(client->loop);
-    gw_client_session_declare(client, declaration);
+    gw_client_send_declaration(client, declaration);
     gw_loop_leave(client->loop);
     enum gw_status status =
         gw_client_wait_for(client, gw_client_has_started, GW_WAITING_UNWATCHED);
+    gw_loop_enter(client->loop);
+    client->declaration = NULL;
+    gw_loop_leave(client->loop);
     if (status != GW_OK)
         return status;
     status = gw_map_create(declaration->keys, declaration->n_keys,

@@ -74,8 +74,8 @@ struct gw_client_declaration {
     const char *tuned;       /* and the methods of its products; "": defaults */
     const char *note;        /* how data was read, for people; "": as it is */
     struct gw_program program;
-    uint32_t workers;        /* cluster.workers */
-    unsigned connections;    /* per shard */
+    uint32_t workers;     /* cluster.workers */
+    unsigned connections; /* per shard */
 };
 
 /*

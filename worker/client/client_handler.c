@@ -9,11 +9,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "worker/client/client_declare.h"
+
 /* ---- messages ---- */
 
 static const struct gw_message_handler handlers[] = {
     {GW_FROM_COORDINATOR, GW_MESSAGE_WELCOME, gw_client_got_welcome},
     {GW_FROM_COORDINATOR, GW_MESSAGE_VIEW, gw_client_got_view},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_DECLARE, gw_client_got_keys},
     {GW_FROM_COORDINATOR, GW_MESSAGE_START, gw_client_got_start},
     {GW_FROM_COORDINATOR, GW_MESSAGE_POLL, gw_client_got_poll},
     {GW_FROM_COORDINATOR, GW_MESSAGE_STATUS, gw_client_got_status},

@@ -253,36 +253,6 @@ void gw_client_got_start(void *actor,
         session->started = 1;
 }
 
-/* ---- declare ---- */
-
-void gw_client_session_declare(struct gw_client *client,
-                               const struct gw_client_declaration *from)
-{
-    struct gw_message message = {
-        .kind = GW_MESSAGE_DECLARE,
-        .declare = {.keys_hash = gw_keys_hash(from->keys, from->n_keys),
-                    .course = from->course,
-                    .total_steps = from->total_steps,
-                    .device = from->device,
-                    .tuned = from->tuned,
-                    .note = from->note,
-                    .optimizer = from->program.optimizer,
-                    .clip = from->program.clip,
-                    .test_samples = from->test_samples,
-                    .shares = client->group != NULL,
-                    .keys_total = (uint32_t)from->n_keys}};
-    memcpy(message.declare.data_digest, from->data_digest, GW_DIGEST_BYTES);
-    uint32_t total = client->job->rank == 0 ? (uint32_t)from->n_keys : 0;
-    uint32_t at = 0;
-    do {
-        message.declare.keys_first = at;
-        message.declare.keys = from->keys + at;
-        message.declare.keys_n = gw_keys_in_part(from->keys + at, total - at);
-        gw_client_tell(client, client->coordinator, &message);
-        at += message.declare.keys_n;
-    } while (at < total);
-}
-
 /* ---- the end ---- */
 
 /* GW_OK ends the job only for workers that have said good-bye: for the others

@@ -103,6 +103,7 @@ struct gw_client {
     struct gw_metrics *metrics;
     struct gw_member *member;
     struct gw_peer *coordinator;
+    const struct gw_client_declaration *declaration; /* until the start */
 
     _Atomic int failed; /* the job is over for this client: error says why */
     struct gw_error error;
@@ -180,9 +181,6 @@ void gw_client_session_close(struct gw_client *client);
 void gw_client_session_link_up(struct gw_client *client);
 gw_message_handle_fn gw_client_got_welcome, gw_client_got_view,
     gw_client_got_start, gw_client_got_end;
-/* Sends the declaration. */
-void gw_client_session_declare(struct gw_client *client,
-                               const struct gw_client_declaration *from);
 /* Sends the good-bye. */
 void gw_client_session_bye(struct gw_client *client,
                            uint64_t clock,

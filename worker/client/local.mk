@@ -6,6 +6,8 @@ libworker_a_SOURCES += \
 	%D%/client_connect.c \
 	%D%/client_cut.c \
 	%D%/client_decision.c \
+	%D%/client_declare.c \
+	%D%/client_declare.h \
 	%D%/client_files.c \
 	%D%/client_handler.c \
 	%D%/client_host_group.c \

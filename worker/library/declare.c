@@ -98,6 +98,7 @@ static int copy_key(struct gradweir_job *job,
     key->dtype = GW_DTYPE_F32;
     key->group = from->group;
     key->rule = rule_of(declaration, from->group);
+    key->type = (uint8_t)from->type;
     key->dims = (uint8_t)from->dims;
     memcpy(key->shape, from->shape, from->dims * sizeof *key->shape);
     job->type[i] = (uint8_t)from->type;
