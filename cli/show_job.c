@@ -18,7 +18,8 @@ static void print_checkpoint(FILE *out, const struct gw_config *config)
     gw_every_print(every, text);
     if (!config->checkpoint.dir[0])
         fprintf(out, COLUMN "none: checkpoint.dir is empty\n", "checkpoint");
-    else if (every->unit == GW_NEVER)
+    else if (every->unit == GW_NEVER ||
+             (every->unit == GW_EPOCHS && gw_config_is_external(config)))
         fprintf(out, COLUMN "%s, at the first and the last step\n",
                 "checkpoint", config->checkpoint.dir);
     else

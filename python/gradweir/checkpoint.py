@@ -1,4 +1,5 @@
-"""Checkpoints of a job's servers, read without a job: docs/manual.md, section 9.
+"""Checkpoints of a job's servers, read and written without a job:
+docs/manual.md, section 9, and docs/PROTOCOL.md, section 11.
 
 Plain Python: no server, no library and no framework is needed.
 """
@@ -7,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import struct
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Union
@@ -25,12 +28,15 @@ class Tensor:
 
     `weights`: bytes. `states`: of the servers' optimizer, by torch's names
     ("exp_avg"), bytes each. `updates`: that the optimizer has made of it.
+    `group`, `rule`: as in gradweir.h.
     """
 
     shape: tuple[int, ...]
     weights: bytearray
     states: dict[str, bytearray] = field(default_factory=dict)
     updates: int = 0
+    group: int = 0
+    rule: int = 0
 
 
 @dataclass
@@ -105,7 +111,11 @@ def read(directory: Union[str, Path]) -> Checkpoint:
     updates = body["state"]["applied"]
     tensors = {
         key["name"]: Tensor(
-            tuple(key["shape"]), bytearray(_elems(key["shape"]) * FLOAT_BYTES), updates=updates
+            tuple(key["shape"]),
+            bytearray(_elems(key["shape"]) * FLOAT_BYTES),
+            updates=updates,
+            group=key.get("group", 0),
+            rule=key.get("rule", 0),
         )
         for key in body["keys"]
     }
@@ -113,3 +123,122 @@ def read(directory: Union[str, Path]) -> Checkpoint:
         if row["name"].startswith("shard-"):
             _read_shard(_read_file(path / row["name"], row), tensors, updates)
     return Checkpoint(body["state"]["clock"], body["optimizer"], tensors)
+
+
+# ---- writing ----
+
+_CHUNKS_PER_MODEL, _CHUNK_STEP = 64, 4 << 10
+_CHUNK_LEAST, _CHUNK_MOST = 64 << 10, 1 << 20
+_HASH_BEGIN, _HASH_PRIME, _HASH_MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
+_F32 = 1
+_JOB = 'model = {\n    kind = "external";\n};\n'
+
+
+def _hash_of(tensors: dict[str, Tensor]) -> str:
+    """FNV-1a of the keys, as servers know a model by it."""
+
+    def numbers(*values: int) -> bytes:
+        return struct.pack(f"<{len(values)}Q", *values)
+
+    data = numbers(len(tensors))
+    for name, tensor in tensors.items():
+        data += name.encode() + b"\0" + numbers(_F32, len(tensor.shape), *tensor.shape)
+    if any(tensor.group or tensor.rule for tensor in tensors.values()):
+        data += b"".join(numbers(tensor.group, tensor.rule) for tensor in tensors.values())
+    value = _HASH_BEGIN
+    for byte in data:
+        value = (value ^ byte) * _HASH_PRIME & _HASH_MASK
+    return f"{value:016x}"
+
+
+def _chunk_elems(tensors: dict[str, Tensor]) -> int:
+    """A tensor is kept in pieces of so many elements."""
+    model = sum(len(tensor.weights) for tensor in tensors.values())
+    nbytes = min(max(model // _CHUNKS_PER_MODEL, _CHUNK_LEAST), _CHUNK_MOST)
+    return nbytes // _CHUNK_STEP * _CHUNK_STEP // FLOAT_BYTES
+
+
+def _shard_of(held: Checkpoint) -> bytes:
+    """All tensors as one safetensors file, as one server would write it."""
+    step = _chunk_elems(held.tensors)
+    most = max((tensor.updates for tensor in held.tensors.values()), default=0)
+    metadata = {"clock": str(held.step)}
+    header: dict[str, object] = {"__metadata__": metadata}
+    parts: list[bytes] = []
+    at = 0
+    for name, tensor in held.tensors.items():
+        for kind, data in {"": tensor.weights, **tensor.states}.items():
+            elems = len(data) // FLOAT_BYTES
+            for first in range(0, elems, step):
+                end = min(first + step, elems)
+                piece = f"{name}[{first}:{end}]"
+                header[f"{kind}.{piece}" if kind else piece] = {
+                    "dtype": "F32",
+                    "shape": [end - first],
+                    "data_offsets": [at, at + (end - first) * FLOAT_BYTES],
+                }
+                if not kind and tensor.updates < most:
+                    metadata[f"skipped.{piece}"] = str(most - tensor.updates)
+                at += (end - first) * FLOAT_BYTES
+            parts.append(bytes(data))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + b"".join(parts)
+
+
+def _body_of(held: Checkpoint, file: str, data: bytes) -> dict:
+    """What the manifest says of a checkpoint of one file."""
+    updates = max((tensor.updates for tensor in held.tensors.values()), default=0)
+    keys = []
+    for name, tensor in held.tensors.items():
+        key: dict[str, object] = {"name": name, "dtype": _F32, "shape": list(tensor.shape)}
+        key.update({k: v for k, v in (("group", tensor.group), ("rule", tensor.rule)) if v})
+        keys.append(key)
+    counts = ("good_steps", "skipped_in_a_row", "best_clock", "evaluations")
+    return {
+        "format": 1,
+        "program": "python",
+        "state": {
+            "clock": held.step,
+            "applied": updates,
+            "loss_scale": 1.0,
+            "best_loss": 0.0,
+            "evaluations_without_progress": 0,
+            "pushes": 0,
+            **{name: 0 for name in counts},
+        },
+        "best": False,
+        "keys_hash": _hash_of(held.tensors),
+        "keys": keys,
+        "optimizer": held.optimizer,
+        "policy": "sync",
+        "job": _JOB,
+        "files": [
+            {"name": file, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        ],
+        "ranks": [],
+    }
+
+
+def write(directory: Union[str, Path], held: Checkpoint) -> Path:
+    """Writes a checkpoint for ``--set checkpoint.dir=DIRECTORY --resume``, returns its
+    path, DIRECTORY/step-N: whole, or not at all. `held`: its tensors are the
+    job's keys, in their order. FileExistsError: there is one of this step."""
+    path = Path(directory) / f"step-{held.step:08d}"
+    if path.exists():
+        raise FileExistsError(f"gradweir: {path} is there already")
+    data, file = _shard_of(held), "shard-0-of-1.safetensors"
+    body = _body_of(held, file, data)
+    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory, prefix=".step-") as scratch:
+        whole = Path(scratch) / path.name
+        whole.mkdir()
+        (whole / file).write_bytes(data)
+        (whole / "manifest.json").write_text(
+            json.dumps({"body": body, "sha256": digest}, indent=1, ensure_ascii=False) + "\n",
+            encoding="utf-8",
+        )
+        os.rename(whole, path)
+    return path

@@ -317,6 +317,11 @@ class Job:
 
     def close(self) -> None:
         """Leaves the job, which fails by that unless it was finished."""
-        if self._handle:
-            slow.close(self._handle)
-            self._handle = ctypes.c_void_p()
+        handle = self.__dict__.pop("_handle", None)
+        if handle:
+            slow.close(handle)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name == "_handle":  # which close() has taken away
+            raise Error(library.EUSAGE, "gradweir: the job was closed here")
+        raise AttributeError(f"{type(self).__name__} has no {name}")

@@ -112,7 +112,7 @@ class Training:
     def finish(self) -> None:
         """This rank has no further step. Rank 0 ends the job; another rank
         waits for its end. The weights are the job's last ones then."""
-        if self.given_up:
+        if self.given_up and not self._finished:
             self.advance()
         if self._finished:
             if isinstance(self.ended, Interrupted):
@@ -200,9 +200,12 @@ def line_of(error: BaseException) -> str:
 
 
 def give_up(job: Job, error: BaseException) -> None:
-    """Leaves a job that has not begun, with the reason for the other ranks."""
+    """Leaves a job that is not used, with the reason for the other ranks."""
     job.fail(line_of(error))
     job.close()
+    for training in list(_open):
+        if training.job is job:
+            training.close()
 
 
 # ---- the end of the interpreter ----

@@ -82,7 +82,89 @@ def scores() -> None:
     tell(asked=len(asked))
 
 
+class Begun(nn.Module):
+    """A model with buffers, a tensor of several chunks, and a layer that is used
+    in every other step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = net()
+        self.norm = nn.BatchNorm2d(1)
+        self.wide = nn.Linear(10, 5000)
+        self.seldom = nn.Linear(10, 10)
+
+    def forward(self, x: torch.Tensor, step: int) -> torch.Tensor:
+        h = self.body(self.norm(x))
+        return self.wide(self.seldom(h) if step % 2 else h)
+
+
+OPTIMIZERS = {
+    "adamw": lambda m: torch.optim.AdamW(groups_of(m), lr=1e-3),
+    "momentum": lambda m: torch.optim.SGD(m.parameters(), lr=0.01, momentum=0.9),
+}
+
+
+def _steps(model: nn.Module, optimizer: torch.optim.Optimizer, begin: int, end: int) -> None:
+    for step in range(begin, end):
+        x, y = batch(step)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x, step), y).backward()
+        optimizer.step()
+
+
+def _begun(kind: str, steps: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """A training by torch alone."""
+    torch.manual_seed(4)
+    model = Begun()
+    optimizer = OPTIMIZERS[kind](model)
+    _steps(model, optimizer, 0, steps)
+    return model, optimizer
+
+
+def goes_on(kind: str) -> None:
+    """Up to step 12, from what a training of 7 steps elsewhere has left."""
+    model, optimizer = _begun(kind, 7 if RANK == 0 else 0)
+    alone, _ = _begun(kind, 12)
+    with gradweir.torch.Optimizer(optimizer, model, log=False) as optimizer:
+        began = optimizer.clock
+        _steps(model, optimizer, began, 12)
+        buffers = zip(model.buffers(), alone.buffers())
+        tell(
+            began=began,
+            apart=apart(model, alone),
+            buffers=max((a - b).abs().max().item() for a, b in buffers if a.is_floating_point()),
+        )
+
+
 class State(JobTest):
+    def test_begun_elsewhere(self) -> None:
+        """a model and an optimizer with states begin a job: torch's weights, as without"""
+        for kind in OPTIMIZERS:
+            with self.subTest(kind):
+                model, optimizer = _begun(kind, 7)
+                where = os.path.join(self.dir, kind)
+                path = gradweir.torch.save_checkpoint(where, model, optimizer, step=7)
+                self.assertEqual(path.name, "step-00000007")
+                again, other = _begun(kind, 0)
+                self.assertEqual(gradweir.torch.load_checkpoint(where, again, other), 7)
+                self.assertEqual(digest(again), digest(model))
+                with self.assertRaisesRegex(FileExistsError, "step-00000007 is there"):
+                    gradweir.torch.save_checkpoint(where, model, optimizer, step=7)
+                save = (f"checkpoint.dir={where}",)
+                outcome = self.job(goes_on, kind, settings=save, options=("--resume",), servers=3)
+                for told in outcome.told.values():
+                    self.assertEqual(told["began"], 7)
+                    self.assertLessEqual(told["apart"], 1e-5)
+                    self.assertLessEqual(told["buffers"], 1e-5)
+
+    def test_states_are_not_lost(self) -> None:
+        """an optimizer with states begins no new job in silence"""
+        outcome = self.job(goes_on, "adamw", code=1)
+        self.assert_says(outcome, "gradweir.torch.save_checkpoint(DIR, model", "--set checkpoint.dir=DIR --resume")
+        adagrad = torch.optim.Adagrad(net().parameters())
+        with self.assertRaisesRegex(ValueError, "servers do not know Adagrad"):
+            gradweir.torch.save_checkpoint(self.dir, net(), adagrad)
+
     def test_resume(self) -> None:
         """10 steps, then 10 more on another number of servers: the bits of 20 at once"""
         save = ("checkpoint.dir=ck",)

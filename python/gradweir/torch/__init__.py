@@ -16,6 +16,6 @@ if tuple(int(part) for part in _torch.__version__.split("+")[0].split(".")[:2]) 
     raise ImportError(f"gradweir.torch needs PyTorch 1.13 or newer; this is {_torch.__version__}")
 
 from gradweir.torch.optimizer import Optimizer  # noqa: E402
-from gradweir.torch.state import load_checkpoint  # noqa: E402
+from gradweir.torch.state import load_checkpoint, save_checkpoint  # noqa: E402
 
-__all__ = ["Optimizer", "load_checkpoint"]
+__all__ = ["Optimizer", "load_checkpoint", "save_checkpoint"]

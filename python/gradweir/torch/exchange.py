@@ -49,6 +49,7 @@ class Exchange:
         self._factor = 1
         self._begun = False  # a gradient of this step has left
         self._pushed = [False] * self.n
+        self.seeds = False  # servers have nothing but this rank's weights
         self.staging = staging_of(job, self.entries)
         self.training: Training
 
@@ -72,7 +73,8 @@ class Exchange:
             f"torch {torch.__version__}, {self.parameters[0].tensor.device}",
             max_norm,
         )
-        if self.job.makes_weights:
+        self.seeds = self.job.makes_weights
+        if self.seeds:
             for key, entry in enumerate(self.entries):
                 put(self.job, key, entry)
         self.job.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import OrderedDict
-from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import torch
 
@@ -17,7 +17,7 @@ from gradweir.torch.hooks import hook_all
 from gradweir.torch.local import LocalExchange
 from gradweir.torch.rules import describe, kind_of
 from gradweir.torch.servers import ServersExchange
-from gradweir.torch.state import state_dict_of
+from gradweir.torch.state import has_states, state_dict_of
 from gradweir.torch.tensors import Entry, buffers_of, frozen_of, names_of, parameters_of
 from gradweir.torch.worker import WorkerExchange
 from gradweir.training import Member, Score, Training, give_up
@@ -110,6 +110,7 @@ class Optimizer(Member, torch.optim.Optimizer):
         self.job = Job(coordinator, rank, set)
         try:
             self._join(model, where, accumulate, max_norm, weight, step_weight, overlap, buffers, score)
+            self._check_states(optimizer.state)
         except BaseException as error:
             give_up(self.job, error)
             raise
@@ -293,18 +294,23 @@ class Optimizer(Member, torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Of the groups; where the script has the optimizer, of the states, too.
-        RuntimeError: servers cannot be given states; those of their own
-        checkpoint they have."""
+        Servers have states of their own: of the checkpoint that the job goes on
+        from, or none; RuntimeError then."""
         if self.where != "servers":
             self.inner.load_state_dict(state_dict)
             return
-        if state_dict["state"] and self.clock == 0:
-            raise RuntimeError(
-                "gradweir: load_state_dict(): the states are on the servers of a job that begins: "
-                "let the servers go on from their own checkpoint (--resume), or load the states "
-                "into the optimizer before gradweir.torch.Optimizer takes it"
-            )
+        self._check_states(state_dict["state"])
         self.inner.load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})
+
+    def _check_states(self, state: Mapping[Any, Mapping[str, Any]]) -> None:
+        """States of a training elsewhere are not lost in silence."""
+        if self.where == "servers" and self._exchange.seeds and self.clock == 0:
+            if has_states(state):
+                raise RuntimeError(
+                    "gradweir: the optimizer has states, and the servers of this new job have "
+                    "none: write them as a checkpoint, gradweir.torch.save_checkpoint(DIR, model, "
+                    "optimizer), and start the job with --set checkpoint.dir=DIR --resume"
+                )
 
     # GradScaler hands its factor to an optimizer that says so, and multiplies
     # the gradients itself elsewhere.

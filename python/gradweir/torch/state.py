@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Iterable, Union
+from typing import Any, Iterable, Mapping, Union
 
 import torch
 
-from gradweir import checkpoint
-from gradweir.torch.tensors import BUFFER
+from gradweir import checkpoint, library
+from gradweir.torch.rules import describe, kind_of
+from gradweir.torch.tensors import BUFFER, Entry, buffers_of, names_of, parameters_of
+
+# What the servers' optimizers keep of a parameter, by torch's names.
+_STATES = {
+    "momentum": ("momentum_buffer",),
+    "nesterov": ("momentum_buffer",),
+    "adam": ("exp_avg", "exp_avg_sq"),
+    "adamw": ("exp_avg", "exp_avg_sq"),
+}
 
 
 def _tensor(data: bytearray, shape: tuple[int, ...]) -> torch.Tensor:
@@ -68,6 +77,66 @@ def load_checkpoint(
         names = {id(parameter): name for name, parameter in model.named_parameters()}
         optimizer.load_state_dict(state_dict_of(held, optimizer.param_groups, names))
     return held.step
+
+
+def save_checkpoint(
+    directory: Union[str, Path],
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    step: int = 0,
+    buffers: str = "rank0",
+) -> Path:
+    """Writes a model, and an optimizer of torch's with its states, as a
+    checkpoint of servers: the way of a training that has begun elsewhere into a
+    job, by ``gradweir run --set checkpoint.dir=DIRECTORY --resume``.
+
+    `optimizer`, `buffers`: as gradweir.torch.Optimizer is to have them in that
+    job. `step`: its first. Returns the checkpoint's path. ValueError: servers
+    do not know the optimizer. FileExistsError: there is one of this step.
+    """
+    kind = kind_of(optimizer)
+    if kind is None:
+        raise ValueError(
+            f'gradweir: servers do not know {describe(optimizer)}, which runs in the script: '
+            f'with where="worker" the script saves its state itself'
+        )
+    groups = optimizer.param_groups
+    entries = parameters_of(names_of(model, None, groups), groups)
+    tensors = {entry.name: _held_of(entry, optimizer.state, kind) for entry in entries}
+    for entry in [] if buffers == "local" else buffers_of(model, len(groups)):
+        tensors[entry.name] = _held_of(entry, {}, kind)
+        tensors[entry.name].rule = library.RULE_MEAN
+    most = max(tensor.updates for tensor in tensors.values())
+    for tensor in tensors.values():
+        if tensor.rule == library.RULE_MEAN:
+            tensor.updates = most
+    return checkpoint.write(directory, checkpoint.Checkpoint(step, kind, tensors))
+
+
+def has_states(states: Mapping[Any, Mapping[str, Any]]) -> bool:
+    """An optimizer with these states of its parameters has taken steps."""
+    return any(
+        isinstance(value, torch.Tensor) and bool(value.any())
+        for state in states.values()
+        for value in state.values()
+    )
+
+
+def _bytes_of(tensor: torch.Tensor) -> bytearray:
+    return bytearray(tensor.detach().cpu().float().contiguous().numpy().tobytes())
+
+
+def _held_of(entry: Entry, state: Any, kind: str) -> checkpoint.Tensor:
+    """A key of a checkpoint: a parameter or a buffer, and its states."""
+    own = state.get(entry.tensor, {})
+    held = checkpoint.Tensor(tuple(entry.shape), _bytes_of(entry.tensor), group=entry.group)
+    for name in _STATES.get(kind, ()):
+        value = own.get(name)
+        held.states[name] = (
+            bytearray(len(held.weights)) if value is None else _bytes_of(value)
+        )
+    held.updates = int(own.get("step", 1 if own else 0))
+    return held
 
 
 def _load_into(
