@@ -64,17 +64,21 @@ static void print_progress(const struct gw_show *show, uint64_t step)
     }
     if (steps_per_s > 0)
         print_duration(eta, (double)left / steps_per_s);
-    char line[256];
+    char line[256], outcome[64];
+    if (last->samples > 0)
+        snprintf(outcome, sizeof outcome, "loss %.4f  %.0f samples/s",
+                 last->loss, samples_per_s);
+    else /* of a program that does not tell it */
+        snprintf(outcome, sizeof outcome, "%.1f steps/s", steps_per_s);
     if (last->total_steps == GW_STEPS_OPEN) /* its program knows the end */
-        snprintf(line, sizeof line,
-                 "step %" PRIu64 "  loss %.4f  %.0f samples/s  %.3f GB/s", step,
-                 last->loss, samples_per_s, gigabytes_per_s);
+        snprintf(line, sizeof line, "step %" PRIu64 "  %s  %.3f GB/s", step,
+                 outcome, gigabytes_per_s);
     else
         snprintf(line, sizeof line,
                  "step %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
-                 "  loss %.4f  %.0f samples/s  %.3f GB/s  ETA %s",
-                 step, last->total_steps, last->epoch, last->loss,
-                 samples_per_s, gigabytes_per_s, eta);
+                 "  %s  %.3f GB/s  ETA %s",
+                 step, last->total_steps, last->epoch, outcome, gigabytes_per_s,
+                 eta);
     /* a wrapped line cannot be rewritten in place */
     struct winsize size;
     if (show->terminal >= 0 && ioctl(show->terminal, TIOCGWINSZ, &size) == 0 &&
@@ -181,6 +185,13 @@ double gw_show_mean_samples_per_s(const struct gw_show *show,
     return seconds > 0 ? (double)samples / seconds : 0;
 }
 
+static double mean_steps_per_s(const struct gw_show *show)
+{
+    double seconds = gw_show_wall_s(show);
+    uint64_t steps = show->last.step + 1 - show->first_step;
+    return seconds > 0 ? (double)steps / seconds : 0;
+}
+
 static double mebibytes(uint64_t bytes)
 {
     return (double)bytes / (1 << 20);
@@ -192,9 +203,13 @@ static void print_speed(const struct gw_show *show,
     char wall[32], lost[32];
     print_duration(wall, gw_show_wall_s(show));
     print_duration(lost, (double)show->clock.lost_us / 1e6);
-    fprintf(show->out, COLUMN "%.0f samples/s, %s (%.1f s)", "speed",
-            gw_show_mean_samples_per_s(show, report), wall,
-            gw_show_wall_s(show));
+    fprintf(show->out, COLUMN, "speed");
+    if (show->has_last && show->last.samples == 0)
+        fprintf(show->out, "%.1f steps/s", mean_steps_per_s(show));
+    else
+        fprintf(show->out, "%.0f samples/s",
+                gw_show_mean_samples_per_s(show, report));
+    fprintf(show->out, ", %s (%.1f s)", wall, gw_show_wall_s(show));
     if (show->clock.lost_us)
         fprintf(show->out,
                 ", without %s in which the job was paused, or the clock jumped",
@@ -223,7 +238,7 @@ void gw_show_final(struct gw_show *show,
                 COLUMN "%.4f of the test set, loss %.4f, step %" PRIu64 "\n",
                 "accuracy", report->score.accuracy, report->score.loss,
                 report->score.step);
-    if (show->has_last)
+    if (show->has_last && show->last.samples > 0)
         fprintf(out, COLUMN "%.4f in the last logged step, %" PRIu64 "\n",
                 "loss", show->last.loss, show->last.step);
     print_speed(show, report);

@@ -35,10 +35,10 @@ static void print_model(FILE *out, const struct gw_config *config)
     fprintf(out, COLUMN "%s", "model", kinds[config->model.kind]);
     for (size_t i = 0; i < config->model.layers.n; i++)
         fprintf(out, "%s%s", i ? ", " : "", config->model.layers.item[i]);
-    fprintf(out, "; %s, lr %g\n",
-            gw_config_optimizer_is_open(config) ? "the program's optimizer"
-                                                : gw_config_optimizer(config),
-            config->optimizer.lr);
+    int is_open = gw_config_optimizer_is_open(config);
+    fprintf(out, "; %s, lr %g%s\n",
+            is_open ? "the program's optimizer" : gw_config_optimizer(config),
+            config->optimizer.lr, is_open ? " unless it sets one" : "");
 }
 
 /* ---- the policy ---- */

@@ -137,7 +137,7 @@ class Training:
 
     def leave(self, error: Optional[BaseException]) -> None:
         """At the end of a ``with`` block, and of the interpreter."""
-        if error is None or isinstance(error, JobEnded):
+        if error is None or isinstance(error, JobEnded) or _is_exit(error):
             self.finish()
         else:
             self.fail(line_of(error))
@@ -187,6 +187,11 @@ class Member:
         self.training.leave(error)
         self.training.close()
         return isinstance(error, JobEnded) and not isinstance(error, Interrupted)
+
+
+def _is_exit(error: BaseException) -> bool:
+    """sys.exit() and sys.exit(0), which are no failure."""
+    return isinstance(error, SystemExit) and error.code in (None, 0)
 
 
 def line_of(error: BaseException) -> str:

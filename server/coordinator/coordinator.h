@@ -28,7 +28,7 @@ struct gw_coordinator;
 struct gw_step_report {
     uint64_t step, epoch;
     uint64_t total_steps; /* of the whole job */
-    double loss;          /* mean over the samples of the step */
+    double loss; /* mean over the samples of the step; without any NaN */
     double lr;
     uint64_t samples, correct;
     uint64_t bytes_pushed, bytes_pulled; /* so far, all workers */

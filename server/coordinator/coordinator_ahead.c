@@ -81,7 +81,8 @@ void gw_coordinator_reported(struct gw_coordinator *self,
                              struct gw_seat *who,
                              const struct gw_report *report)
 {
-    if (report->correct > report->samples || report->loss < 0) {
+    int is_below = report->loss < 0 && !gw_config_is_external(self->config);
+    if (report->correct > report->samples || is_below) {
         gw_peer_reject(who->peer, 0,
                        "report of a loss below 0, or of more that is right "
                        "than there is");

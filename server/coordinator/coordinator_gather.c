@@ -10,6 +10,7 @@
 #include "server/coordinator/coordinator_members.h"
 #include "server/coordinator/coordinator_run.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,7 +172,7 @@ static void tell_step(struct gw_coordinator *self,
         .step = step,
         .epoch = gw_course_at(&declare->course, step).epoch,
         .total_steps = declare->total_steps,
-        .loss = sum.samples ? sum.loss / (double)sum.samples : 0,
+        .loss = sum.samples ? sum.loss / (double)sum.samples : NAN,
         .lr = rate->is_set ? rate->lr
                            : gw_schedule_lr(self->config, &declare->course,
                                             applied_before(self, step),

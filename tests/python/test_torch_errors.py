@@ -198,6 +198,15 @@ def ends_early() -> None:
     tell(taken=taken)
 
 
+def exits(code: str) -> None:
+    """Both ranks leave a with block by sys.exit()."""
+    model = net()
+    with gradweir.torch.Optimizer(_sgd(model), model, log=False) as optimizer:
+        loss_of(model, *batch(0)).backward()
+        optimizer.step()
+        sys.exit(int(code) if RANK == 0 else 0)
+
+
 LEAVES = {
     "servers": ("servers", "backward", "sync"),
     "in forward": ("servers", "both", "sync"),
@@ -309,6 +318,11 @@ class Errors(JobTest):
         outcome = self.job(ends_early, settings=("train.steps=9",))
         self.assertEqual(outcome.told[1]["taken"], 5)
         self.assertEqual(outcome.told[0]["taken"], 9)
+
+    def test_exits(self) -> None:
+        """sys.exit() in a with block ends the job: in order, or as a failure by its code"""
+        self.assert_says(self.job(exits, "0"), "done        finished at step 1")
+        self.assert_says(self.job(exits, "3", code=1), "worker 0", "SystemExit: 3")
 
     def test_leaves(self) -> None:
         """rank 0 ends the job while another rank is anywhere in a step: it has the last weights"""

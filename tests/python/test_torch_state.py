@@ -82,6 +82,19 @@ def scores() -> None:
     tell(asked=len(asked))
 
 
+def reports(who: str) -> None:
+    """A loss below 0 of the ranks that report."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with gradweir.torch.Optimizer(optimizer, model, log=False) as optimizer:
+        for step in range(3):
+            optimizer.zero_grad()
+            loss_of(model, *batch(step)).backward()
+            if str(RANK) in who:
+                optimizer.report(-1.5 - RANK, samples=8)
+            optimizer.step()
+
+
 class Begun(nn.Module):
     """A model with buffers, a tensor of several chunks, and a layer that is used
     in every other step."""
@@ -213,6 +226,19 @@ class State(JobTest):
             _resumes_worker, settings=("checkpoint.dir=ck",), options=("--resume",), code=1
         )
         self.assertNotEqual(outcome.code, 0)
+
+    def test_reports(self) -> None:
+        """the job's lines have the loss of the ranks that report one, of either sign"""
+        for policy, who, words in (
+            ("sync", "01", "loss -2.0000"),
+            ("sync", "0", "loss -1.5000"),
+            ("sync", "", " steps/s"),
+            ("async", "01", "loss -"),
+        ):
+            with self.subTest(policy, who=who):
+                outcome = self.job(reports, who, settings=(f"cluster.policy={policy}",))
+                self.assert_says(outcome, words)
+                self.assertEqual("loss" in outcome.out, bool(who), outcome.text)
 
     def test_score(self) -> None:
         """the job asks for scores of the test set, and prints that of all ranks"""

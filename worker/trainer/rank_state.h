@@ -47,7 +47,6 @@ struct gw_rank_terms_table {
 struct gw_told_step {
     uint64_t clock; /* + 1; 0: none */
     struct gw_rank_sum sum;
-    uint64_t samples;
     int told;
     int has_lr; /* of group 0, set by the trainer, */
     double lr;
@@ -182,9 +181,7 @@ enum gw_status gw_rank_end_score(struct gw_rank *rank,
 
 /* report.c: after each step that counts, or may. Steps that were not reported
    are forgotten when another policy takes over. */
-void gw_rank_report(struct gw_rank *rank,
-                    const struct gw_rank_sum *sum,
-                    uint64_t samples);
+void gw_rank_report(struct gw_rank *rank, const struct gw_rank_sum *sum);
 void gw_rank_forget_steps(struct gw_rank *rank);
 uint64_t gw_rank_rss_bytes(void);
 

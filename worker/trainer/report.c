@@ -19,7 +19,7 @@ uint64_t gw_rank_rss_bytes(void)
 static void tell(struct gw_rank *rank, struct gw_told_step *step)
 {
     gw_client_report(rank->client, step->clock - 1, step->sum.loss,
-                     step->sum.correct, step->samples, gw_rank_rss_bytes(),
+                     step->sum.correct, step->sum.samples, gw_rank_rss_bytes(),
                      step->has_lr ? &step->lr : NULL);
     step->told = 1;
     rank->told_us = gw_loop_now(rank->options.client.loop);
@@ -41,16 +41,14 @@ static void note_lr(const struct gw_rank *rank, struct gw_told_step *step)
     step->lr = terms ? terms->lr : 0;
 }
 
-static void report_each(struct gw_rank *rank,
-                        const struct gw_rank_sum *result,
-                        uint64_t samples)
+static void report_each(struct gw_rank *rank, const struct gw_rank_sum *result)
 {
     struct gw_told_step *sum = &rank->recent[0];
     uint64_t now = gw_loop_now(rank->options.client.loop);
     sum->clock = rank->clock + 1;
     sum->sum.loss += result->loss;
     sum->sum.correct += result->correct;
-    sum->samples += samples;
+    sum->sum.samples += result->samples;
     note_lr(rank, sum);
     if (!is_logged(rank) &&
         (rank->cadence.seconds == 0 ||
@@ -72,18 +70,15 @@ static void answer_poll(struct gw_rank *rank)
         tell(rank, step);
 }
 
-void gw_rank_report(struct gw_rank *rank,
-                    const struct gw_rank_sum *sum,
-                    uint64_t samples)
+void gw_rank_report(struct gw_rank *rank, const struct gw_rank_sum *sum)
 {
     if (gw_client_is_per_push(rank->client)) {
-        report_each(rank, sum, samples);
+        report_each(rank, sum);
         return;
     }
     struct gw_told_step *step =
         &rank->recent[(rank->clock + 1) % GW_TOLD_STEPS];
-    *step = (struct gw_told_step){
-        .clock = rank->clock + 1, .sum = *sum, .samples = samples};
+    *step = (struct gw_told_step){.clock = rank->clock + 1, .sum = *sum};
     note_lr(rank, step);
     answer_poll(rank); /* first: it may be of a step before this one */
     if (!step->told && (is_logged(rank) || rank->clock + 1 == rank->plan.steps))
