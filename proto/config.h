@@ -385,10 +385,6 @@ int gw_config_whole_step_under(const struct gw_config *config,
 const char *gw_config_whole_step_key(const struct gw_config *config,
                                      const struct gw_policy_word *word);
 
-/* Non-zero where workers take steps of their own under all policies of the
-   job. */
-int gw_config_is_local(const struct gw_config *config);
-
 /* optimizer.kind, momentum for auto. Points into the config, or is constant. */
 const char *gw_config_optimizer(const struct gw_config *config);
 

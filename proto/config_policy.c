@@ -79,14 +79,14 @@ static int is_sync(enum gw_policy_kind kind)
     return kind == GW_POLICY_SYNC;
 }
 
-int gw_config_is_local(const struct gw_config *config)
+const char *gw_config_clip_key(const struct gw_config *config)
 {
     struct gw_policy_plan plan;
     read_plan(config, &plan);
     for (size_t i = 0; i < plan.n; i++)
         if (!gw_policy_is_local(plan.phase[i].word.kind))
-            return 0;
-    return 1;
+            return "train.clip";
+    return "policy.inner_clip";
 }
 
 int gw_config_may_sum(const struct gw_config *config)

@@ -8,6 +8,7 @@ libproto_a_SOURCES = \
 	%D%/config_paths.c \
 	%D%/config_policy.c \
 	%D%/config_print.c \
+	%D%/config_program.c \
 	%D%/config_scan.c \
 	%D%/config_table.c \
 	%D%/config_value.c \
