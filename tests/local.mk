@@ -103,6 +103,7 @@ check_PROGRAMS += \
 	%D%/sim/test_policy_seeds \
 	%D%/sim/test_save \
 	%D%/sim/test_terms \
+	%D%/sim/test_terms_policies \
 	%D%/sim/test_scores \
 	%D%/sim/test_seeds \
 	%D%/sim/test_scale \
@@ -449,7 +450,9 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_pull_SOURCES = %D%/sim/test_pull.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_rank_SOURCES = %D%/sim/test_rank.c $(GW_CLUSTER)
 %C%_sim_test_rules_SOURCES = %D%/sim/test_rules.c $(GW_GROUPED)
-%C%_sim_test_terms_SOURCES = %D%/sim/test_terms.c $(GW_GROUPED) $(GW_SWEEP)
+%C%_sim_test_terms_SOURCES = %D%/sim/test_terms.c $(GW_GROUPED)
+%C%_sim_test_terms_policies_SOURCES = %D%/sim/test_terms_policies.c \
+	$(GW_GROUPED) $(GW_SWEEP)
 %C%_sim_test_skip_SOURCES = %D%/sim/test_skip.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
