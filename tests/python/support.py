@@ -7,6 +7,7 @@ program of a rank.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -58,6 +59,21 @@ def _read(out: str) -> dict[int, dict[str, Any]]:
     return told
 
 
+def free_ports(n: int) -> int:
+    """The first of n ports of this host, one after another, that are free."""
+    while True:
+        with contextlib.ExitStack() as held:
+            probes = [held.enter_context(socket.socket()) for _ in range(n)]
+            probes[0].bind(("127.0.0.1", 0))
+            first = probes[0].getsockname()[1]
+            try:
+                for i in range(1, n):
+                    probes[i].bind(("127.0.0.1", first + i))
+            except OSError:
+                continue
+            return first
+
+
 class JobTest(unittest.TestCase):
     """A test that runs jobs, in a directory of its own."""
 
@@ -90,15 +106,14 @@ class JobTest(unittest.TestCase):
     def alone(self, case: Callable[[], None], *arguments: str, ranks: int = 2) -> dict:
         """Runs the function on each rank of a process group of torch's own, and
         gives what each told."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_ports(1)
         module = Path(sys.modules[case.__module__].__file__ or "").resolve()
         processes = []
         for rank in range(ranks):
             env = {
                 **os.environ,
                 "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
                 "WORLD_SIZE": str(ranks),
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(port),
@@ -129,6 +144,10 @@ class JobTest(unittest.TestCase):
             check=False,
         )
         return Outcome(done.returncode, done.stdout, done.stderr, _read(done.stdout))
+
+    def assert_stepped(self, outcome: Outcome) -> None:
+        """The servers had a part in it: the job has made steps."""
+        self.assertRegex(outcome.text, "finished at step [1-9]")
 
     def assert_says(self, outcome: Outcome, *words: str) -> None:
         for word in words:

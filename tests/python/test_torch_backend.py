@@ -68,13 +68,16 @@ def of_another_size() -> None:
 class Backend(JobTest):
     def test_sums(self) -> None:
         """all_reduce of any size, many at once, of other types; others go over Gloo"""
-        self.assertTrue(self.job(sums).told[1]["done"])
+        outcome = self.job(sums)
+        self.assertTrue(outcome.told[1]["done"])
+        self.assert_stepped(outcome)
 
     def test_ddp(self) -> None:
         """DDP's losses are Gloo's to every digit, with 1 to 3 servers"""
         gloo = self.alone(with_ddp, "gloo")
         for servers in (1, 3):
             outcome = self.job(with_ddp, "gradweir", servers=servers)
+            self.assert_stepped(outcome)
             self.assertEqual(outcome.told[0], gloo[0])
             self.assertEqual(outcome.told[1], gloo[1])
 

@@ -33,6 +33,12 @@ LEAST_ELEMS = 1024
 _WIDENED = (torch.float32, torch.bfloat16, torch.float16)
 
 
+def _is_any(op: Any, *names: str) -> bool:
+    """A ReduceOp is one of these. It must be on the left: the constants are an
+    enum's in newer versions, which is equal to nothing else."""
+    return any(op == getattr(dist.ReduceOp, name, None) for name in names)
+
+
 @dataclass(eq=False)
 class _Item:
     """A sum for the thread: `tensors` get it, `staged` is where it is made."""
@@ -135,7 +141,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def _takes(self, tensors: list[torch.Tensor], op: Any) -> bool:
         return (
-            op in (dist.ReduceOp.SUM, getattr(dist.ReduceOp, "AVG", dist.ReduceOp.SUM))
+            _is_any(op, "SUM", "AVG")
             and all(t.dtype in _WIDENED and t.layout == torch.strided for t in tensors)
             and sum(t.numel() for t in tensors) >= LEAST_ELEMS
         )
@@ -145,7 +151,7 @@ class ProcessGroup(dist.ProcessGroup):
         if not self._takes(tensors, op):
             return self._gloo.allreduce(tensors, options)
         assert self._reducer is not None
-        factor = float(self._size) if op == dist.ReduceOp.SUM else 1.0
+        factor = float(self._size) if _is_any(op, "SUM") else 1.0
         future: torch.futures.Future = torch.futures.Future()
         self._reducer.add(self._item(tensors, factor, future))
         return _create_work_from_future(future)
