@@ -47,7 +47,10 @@ static void print_inner(FILE *out,
                         const struct gw_config *config,
                         const struct gw_policy_terms *terms)
 {
-    fprintf(out, " (workers run %s", terms->inner);
+    int is_open = gw_config_optimizer_is_open(config) &&
+                  strcmp(config->policy.inner, "auto") == 0;
+    fprintf(out, " (workers run %s",
+            is_open ? "the program's optimizer" : terms->inner);
     if (config->policy.inner_clip > 0)
         fprintf(out, " clipped to %g", config->policy.inner_clip);
 }

@@ -96,7 +96,7 @@ class Block(nn.Module):
 def costs(where: str) -> None:
     """Milliseconds of a step, by itself and in a job of one rank."""
     model = Block().to(DEVICE)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    make = lambda: torch.optim.AdamW(model.parameters(), lr=1e-4)
     x = torch.randn(16384, 2048, device=DEVICE)
 
     def step_ms(step: torch.optim.Optimizer, n: int) -> float:
@@ -112,8 +112,8 @@ def costs(where: str) -> None:
         torch.cuda.synchronize()
         return (time.monotonic() - began) / n * 1e3
 
-    alone = step_ms(optimizer, 20)
-    with gradweir.torch.Optimizer(optimizer, model, where=where, log=False) as wrapped:
+    alone = step_ms(make(), 20)
+    with gradweir.torch.Optimizer(make(), model, where=where, log=False) as wrapped:
         tell(alone_ms=alone, job_ms=step_ms(wrapped, 20))
 
 
@@ -153,6 +153,7 @@ class Cuda(JobTest):
     def test_backend(self) -> None:
         """sums of tensors on a GPU, and DDP"""
         outcome = self.job(sums)
+        self.assert_stepped(outcome)
         self.assertEqual(outcome.told[0]["digest"], outcome.told[1]["digest"])
 
     def test_costs(self) -> None:
