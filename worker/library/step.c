@@ -31,7 +31,7 @@ static int begin(struct gradweir_job *job, size_t first, size_t n)
     job->is_told = job->is_pushed = 0;
     job->weight = (uint32_t)job->step.run.n;
     job->met = GW_OK;
-    job->sum = (struct gw_rank_sum){.loss = 0};
+    job->sum = (struct gw_rank_sum){.is_untold = 1};
     return GRADWEIR_OK;
 }
 
@@ -294,6 +294,7 @@ static int fill_sum(struct gradweir_job *job,
     if (result->struct_size != sizeof *result)
         return gw_job_fails(job, GRADWEIR_EINVAL,
                             "result.struct_size is not that of this library");
+    job->sum.is_untold = 0;
     job->sum.samples = result->samples ? result->samples : job->weight;
     job->sum.loss = result->loss * (double)job->sum.samples;
     job->sum.correct =

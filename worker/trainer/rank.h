@@ -287,6 +287,7 @@ struct gw_rank_sum {
     double loss;
     uint64_t correct; /* predictions */
     uint64_t samples; /* 0: the step's run */
+    int is_untold;    /* the trainer does not say them: the step has no loss */
 };
 
 /* Ends the step. `status`: GW_OK, or the status of the call that failed in it,

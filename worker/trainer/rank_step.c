@@ -370,8 +370,10 @@ static void count_step(struct gw_rank *rank, const struct gw_rank_sum *sum)
     gw_metrics_add(rank->options.client.metrics, GW_METRIC_STEPS, 1);
     gw_client_set_step(rank->client, rank->clock);
     rank->uncounted_samples = sum->samples ? sum->samples : rank->samples;
+    struct gw_rank_sum told = *sum;
+    told.samples = sum->is_untold ? 0 : rank->uncounted_samples;
     count_samples(rank, rank->clock);
-    gw_rank_report(rank, sum);
+    gw_rank_report(rank, &told);
 }
 
 enum gw_status gw_rank_end_step(struct gw_rank *rank,
