@@ -66,7 +66,9 @@ check_DATA = %D%/run/junk$(EXEEXT) %D%/run/linear$(EXEEXT) \
 	%D%/run/api$(EXEEXT)
 
 # as a program of a user's: with the shared library alone
-%C%_run_api_SOURCES = %D%/run/api.c include/gradweir.h
+%C%_run_api_SOURCES = %D%/run/api.c %D%/run/api_fixture.c \
+	%D%/run/api_fixture.h %D%/run/api_groups.c %D%/run/api_opens.c \
+	include/gradweir.h
 %C%_run_api_LDADD = libgradweir.so -lm
 %C%_run_api_LDFLAGS = -Wl,-rpath,'$(abs_top_builddir)'
 
