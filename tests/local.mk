@@ -723,8 +723,8 @@ check-tsan:
 	  TESTS="`$(GW_SELECT) 'table run' $(TESTS) | xargs` $(GW_IN_THREADS)"
 EXTRA_DIST += %D%/sim/defects.sh %D%/sim/defects.list
 check-long: check-sanitize check-seeds check-defects
-	GW_KILLS=20 GW_PAUSE=30 GW_TEST_SECONDS=900 $(MAKE) check \
-	  TESTS="`$(GW_SELECT) run $(TESTS) | grep -E 'kill|terminal' | xargs`"
+	GW_JOBS=1000 GW_KILLS=20 GW_PAUSE=30 GW_TEST_SECONDS=900 $(MAKE) check \
+	  TESTS="`$(GW_SELECT) run $(TESTS) | grep -E 'api|kill|terminal' | xargs`"
 	$(MKDIR_P) build-fuzz
 	cd build-fuzz && "$(abs_top_srcdir)"/configure --enable-fuzz CC=clang
 	cd build-fuzz && $(MAKE) check-fuzz FUZZ_SECONDS=300

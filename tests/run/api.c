@@ -1,12 +1,14 @@
 /*
- * A program over include/gradweir.h, for tests/run/api.sh: `api MODE`. This file
- * has its ways through one job; api_fixture.h has the model, and other modes.
+ * A program over include/gradweir.h, for tests/run/api.sh: `api MODE`, or
+ * `api whole PROGRAM JOB N`. This file has its ways through one job;
+ * api_fixture.h has the model, and other modes.
  */
 #include "config.h"
 
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <time.h>
@@ -333,6 +335,10 @@ int main(int argc, char **argv)
             modes[i].run();
             return 0;
         }
+    }
+    if (argc == 5 && strcmp(argv[1], "whole") == 0) {
+        api_whole(argv[2], argv[3], atoi(argv[4]));
+        return 0;
     }
     return 2;
 }

@@ -127,6 +127,10 @@ nothing_more() {
 ok '1,000 jobs that nobody hears are opened and closed, and nothing grows'
 run 0 run --workers 1 -- "$api" refused && nothing_more refused "$scratch/out"
 ok '1,000 jobs are turned away, and nothing grows'
+echo 'model = { kind = "external"; }; cluster = { workers = 1; servers = 1; };' >"$scratch/job"
+GW_TEST_MARK=$scratch "$api" whole "$program" "$scratch/job" "${GW_JOBS:-200}" >"$scratch/out" 2>"$scratch/err" &&
+  nothing_more whole "$scratch/out" && [ "$(grep -c 'coordinator info finished at step 3$' "$scratch/err")" -eq "${GW_JOBS:-200}" ]
+ok "${GW_JOBS:-200} whole jobs in one process, one after another, and nothing grows"
 "$api" train >"$scratch/out" 2>"$scratch/err"
 [ $? -eq 1 ] && grep -q 'GRADWEIR_COORDINATOR' "$scratch/err"
 ok 'a program that nobody has started says what it needs'

@@ -57,5 +57,7 @@ void api_odd(void);    /* the same, and rank 1 has another rate in a step */
 void api_fork(void);
 void api_many(void);    /* jobs that nobody answers */
 void api_refused(void); /* jobs that are turned away */
+/* whole jobs, each with a coordinator and a server of `program` */
+void api_whole(const char *program, const char *config, int jobs);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,11 +58,12 @@ static size_t count_in(const char *path)
     return n;
 }
 
-/* Resources of this process after WARM jobs, which have filled caches. */
 enum {
-    WARM = 100,
-    JOBS = 1000
+    JOBS = 1000,
+    WARM = 100 /* of them, which fill caches */
 };
+
+/* Resources of this process when caches are full. */
 static struct kept {
     struct rusage usage;
     size_t descriptors, threads;
@@ -128,4 +130,60 @@ void api_refused(void)
     say_kept("refused");
     api_train(150);
     api_finish();
+}
+
+/* Reads to a line "members join at HOST:PORT: ..". */
+static void read_address(FILE *from, char address[64])
+{
+    char line[256];
+    while (fgets(line, sizeof line, from))
+        if (sscanf(line, "members join at %63[^ ]", address) == 1) {
+            address[strlen(address) - 1] = '\0'; /* its colon */
+            return;
+        }
+    api_die("a coordinator that says no address", 0);
+}
+
+/* Reads to the end, so that the command can write all it has to say. */
+static void await_command(FILE *command)
+{
+    char line[256];
+    while (fgets(line, sizeof line, command))
+        ;
+    int status = pclose(command);
+    if (status != 0)
+        api_die("coordinator or server", status);
+}
+
+/* The distance to the target after three steps. */
+static double run_whole(const char *program, const char *config)
+{
+    char command[1024], address[64];
+    snprintf(command, sizeof command, "exec '%s' coordinator '%s'", program,
+             config);
+    FILE *coordinator = popen(command, "r");
+    read_address(coordinator, address);
+    snprintf(command, sizeof command, "exec '%s' server --join %s", program,
+             address);
+    FILE *server = popen(command, "r");
+    api_open(address);
+    api_declare(&api_declaration);
+    api_train(3);
+    double distance = api_end();
+    await_command(server);
+    await_command(coordinator);
+    return distance;
+}
+
+void api_whole(const char *program, const char *config, int jobs)
+{
+    double first = run_whole(program, config);
+    for (int i = 1; i < jobs; i++) {
+        if (i == jobs / 3)
+            kept = count_kept();
+        double distance = run_whole(program, config);
+        if (distance < first || distance > first)
+            api_die("a job that comes to other numbers", i);
+    }
+    say_kept("whole");
 }
