@@ -115,6 +115,7 @@ ok 'trains the example, and ends as it ends'
 missing libuv
 run 0 build && called '^apt-get .*update' &&
   called '^apt-get .*install --no-install-recommends libuv1-dev proxy=$' &&
+  says '^packages +installs libuv1-dev$' &&
   says '^packages +[0-9]+ s, installed$' && says '^configure '
 ok 'root: installs what is missing, and configures again'
 
@@ -161,6 +162,9 @@ rm "$bin/apt-get"
 run 1 && says '^build ' && says 'no data in' && says 't10k-labels-idx1-ubyte.gz' &&
   says 'dataset-fashion-mnist'
 ok 'no data: builds, and says where to put it'
+missing libuv
+run 1 && says 'apt-get install libuv1-dev dataset-fashion-mnist$'
+ok 'no right to install, and no data: its package is named, too'
 
 machine
 echo 'echo deep trouble; exit 1' | shim protoc-c
@@ -264,9 +268,38 @@ missing torch
 run 0 build && [ ! -e "$scratch/called" ]
 ok 'python: nothing else needs it'
 rm "$bin/apt-get"
-run 1 python && says 'apt-get install python3-torch$'
-ok 'python: no right to install: the packages are named'
+run 1 python && says 'apt-get install python3-torch$' &&
+  says 'PYTHON=its/bin/python ./quickstart python$'
+ok 'python: no right to install: the packages are named, and another way'
 unset PYTHON
+
+# A venv with PyTorch, as a user has it, of the Python that this machine has.
+python_of_user() {
+  "$python" -m venv --without-pip "$scratch/user venv" || return
+  user=$scratch/user\ venv/bin/python
+  packages=$("$user" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  for module in torch numpy; do echo "origin = 'user'" >"$packages/$module.py"; done
+  mkdir -p "$tree/python/gradweir" && : >"$tree/python/gradweir/torch.py"
+}
+origin='import gradweir.torch, numpy, torch; print(torch.origin, numpy.origin)'
+machine
+python=$(command -v python3)
+if "$python" -c 'import ensurepip' 2>/dev/null; then
+  python_of_user && echo "exec '$user' \"\$@\"" | shim python3 &&
+    run 7 python && says '^python +[0-9]+ s, build/python$' &&
+    [ "$("$tree/build/python/bin/python" -c "$origin")" = 'user user' ]
+  ok 'python: PyTorch of a venv that is active is found in the new one'
+  echo 'exit 1' | shim python3
+  rm "$bin/apt-get"
+  run 7 python && says '^packages +all here$' &&
+    [ "$("$tree/build/python/bin/python" -c "$origin")" = 'user user' ]
+  ok 'python: and later, without it'
+else
+  for name in 'python: PyTorch of a venv that is active is found in the new one' \
+    'python: and later, without it'; do
+    ok "$name # SKIP no venv here"
+  done
+fi
 
 machine
 run 2 bild && says '^  ./quickstart build'
