@@ -454,7 +454,7 @@ static void more_keys_than_declared_end_the_job(void **state)
     part.declare.keys_n = 64;
     stranger_tell(&stranger, &part);
     assert_true(cluster_run_until(&cluster, is_finished, NULL, LIMIT_US));
-    assert_int_equal(cluster.final.status, GW_EMISMATCH);
+    assert_int_equal(cluster.final.status, GW_EPROTO);
     stranger_close(&stranger);
     cluster_close(&cluster);
 }
