@@ -23,6 +23,8 @@ struct lie {
     struct gw_view_member member;
     uint32_t members_total;
     int ends;         /* before anything has begun, and all is well */
+    int early;        /* keys of worker 0, before this one has declared any */
+    int same;         /* its own keys, as those of worker 0 */
     const char *job;  /* not the one that there is */
     const char *set;  /* in it, unchecked */
     const char *text; /* in the worker's line */
@@ -43,6 +45,10 @@ static const struct lie lies[] = {
      .member = {.role = GW_ROLE_WORKER, .id = 0},
      .text = "view"},
     {.name = "all is done", .ends = 1, .text = "before"},
+    {.name = "keys that nobody waits for",
+     .early = 1,
+     .text = "keys came out of order"},
+    {.name = "keys that differ in nothing", .same = 1, .text = "none here"},
     {.name = "a job of nothing", .job = "", .text = "the coordinator's job"},
     {.name = "no text", .job = "\x01{{", .text = "the coordinator's job"},
     {.name = "a policy that leaves out everybody",
@@ -117,12 +123,31 @@ static void show_members(const struct site *site, struct gw_peer *peer)
     assert_int_equal(gw_peer_tell(peer, &message), GW_OK);
 }
 
+static void show_keys(struct gw_peer *peer, const struct gw_declare *declare)
+{
+    static const struct gw_key key = {.name = "a", .dtype = GW_DTYPE_F32};
+    struct gw_message message = {.kind = GW_MESSAGE_DECLARE};
+    message.declare = declare ? *declare
+                              : (struct gw_declare){.device = "",
+                                                    .tuned = "",
+                                                    .note = "",
+                                                    .optimizer = "",
+                                                    .keys_total = 1,
+                                                    .keys_n = 1,
+                                                    .keys = &key};
+    assert_int_equal(gw_peer_tell(peer, &message), GW_OK);
+}
+
 static void
 on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
     const struct site *site = owner;
+    if (message->kind == GW_MESSAGE_JOIN && site->lie->early)
+        show_keys(peer, NULL);
     if (message->kind == GW_MESSAGE_JOIN)
         welcome(site, peer);
+    if (message->kind == GW_MESSAGE_DECLARE && site->lie->same)
+        show_keys(peer, &message->declare);
     if (message->kind == GW_MESSAGE_DECLARE && site->lie->members_total)
         show_members(site, peer);
     if (message->kind == GW_MESSAGE_DECLARE && site->lie->ends) {
@@ -235,8 +260,9 @@ static void lies_end_the_worker_in_words(void **state)
         memset(&site.worker, 0, sizeof site.worker);
         site_open(&site);
         run_worker(&site);
-        int refused =
-            site.worker.status == GW_EPROTO || site.worker.status == GW_EUSAGE;
+        int refused = site.worker.status == GW_EPROTO ||
+                      site.worker.status == GW_EUSAGE ||
+                      (site.lie->same && site.worker.status == GW_EMISMATCH);
         assert_true(refused);
         if (!strstr(site.worker.error.text, site.lie->text))
             fail_msg("%s: %s", site.lie->name, site.worker.error.text);
