@@ -596,7 +596,8 @@ EXTRA_DIST += \
 	%D%/python/test_torch_servers.py \
 	%D%/python/test_torch_sizes.py \
 	%D%/python/test_torch_state.py \
-	%D%/python/test_torch_worker.py
+	%D%/python/test_torch_worker.py \
+	%D%/python/test_truth.py
 
 # Measuring programs: run by hand, on a quiet machine.
 EXTRA_DIST += %D%/perf/ddp.py %D%/perf/frontend.py \
