@@ -8,7 +8,7 @@ set -u
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=$PWD
 venv=${GW_PYTHON_VENV:-$build/check-python}
-packages='torch torchvision transformers accelerate peft jax keras'
+packages='torch torchvision transformers accelerate peft lightning jax keras'
 PATH=$venv/bin:$PATH
 PYTHON=$venv/bin/python
 PYTHONPATH=$source/python

@@ -589,6 +589,7 @@ EXTRA_DIST += \
 	%D%/python/all.py \
 	%D%/python/models.py \
 	%D%/python/support.py \
+	%D%/python/test_clients.py \
 	%D%/python/test_numpy.py \
 	%D%/python/test_torch_backend.py \
 	%D%/python/test_torch_cuda.py \

@@ -146,7 +146,7 @@ class JobTest(unittest.TestCase):
         return Outcome(done.returncode, done.stdout, done.stderr, _read(done.stdout))
 
     def assert_stepped(self, outcome: Outcome) -> None:
-        """The servers had a part in it: the job has made steps."""
+        """The job has made steps: the servers had a part in it."""
         self.assertRegex(outcome.text, "finished at step [1-9]")
 
     def assert_says(self, outcome: Outcome, *words: str) -> None:
