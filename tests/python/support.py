@@ -90,16 +90,17 @@ class JobTest(unittest.TestCase):
         settings: tuple[str, ...] = (),
         options: tuple[str, ...] = (),
         env: dict[str, str] | None = None,
-        code: int = 0,
+        code: int | tuple[int, ...] = 0,
     ) -> Outcome:
-        """Runs the function on each rank of a job."""
+        """Runs the function on each rank of a job, whose exit code is one of
+        those."""
         command = [GRADWEIR, "run", "--workers", str(ranks), "--servers", str(servers), *options]
         for setting in settings:
             command += ["--set", setting]
         module = Path(sys.modules[case.__module__].__file__ or "").resolve()
         command += ["--", sys.executable, str(module), case.__name__, *arguments]
         outcome = self.program(command, env)
-        if outcome.code != code:
+        if outcome.code not in (code if isinstance(code, tuple) else (code,)):
             self.fail(f"exit code {outcome.code}, not {code}, of {case.__name__}:\n{outcome.text}")
         return outcome
 
