@@ -97,6 +97,10 @@ class Optimizer(Member, torch.optim.Optimizer):
         _one_of("buffers", buffers, ("rank0", "mean", "local"))
         if accumulate != "auto" and (not isinstance(accumulate, int) or accumulate < 1):
             raise ValueError(f'gradweir: accumulate={accumulate!r}: "auto" or a number from 1 on')
+        if not callable(weight) and (not isinstance(weight, int) or weight < 1):
+            raise ValueError(
+                f"gradweir: weight={weight!r}: a whole number from 1 on, or a callable, is possible"
+            )
         if callable(weight) and step_weight == 0:
             raise ValueError(
                 "gradweir: weight is a callable, so servers need step_weight=, the sum of the "
