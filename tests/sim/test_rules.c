@@ -363,6 +363,25 @@ static void keys_are_equal_on_all_ranks(void **state)
     }
 }
 
+/* The longest name that is shown, and the longest shape. */
+static void the_longest_key_is_named_whole(void **state)
+{
+    (void)state;
+    const char *const settings[] = {GROUPED_JOB, ADAMW, NULL};
+    struct gw_key other[GROUPED_KEYS];
+    memcpy(other, grouped_keys, sizeof other);
+    snprintf(other[0].name, sizeof other[0].name, "%080d", 0);
+    other[0].dims = GW_KEY_DIMS_MAX;
+    for (size_t d = 0; d < GW_KEY_DIMS_MAX; d++)
+        other[0].shape[d] = UINT64_MAX;
+    grouped.keys[2] = other;
+    fails_with(settings, NULL, GW_EMISMATCH,
+               ", 18446744073709551615] here, and \"embedding\", f32[60] on "
+               "worker 0");
+    cluster_close(&cluster);
+    grouped.keys[2] = NULL;
+}
+
 static void ask_all(const char *optimizer)
 {
     for (size_t rank = 0; rank < GROUPED_RANKS; rank++)
@@ -585,6 +604,7 @@ int main(void)
         cmocka_unit_test(easgd_draws_values),
         cmocka_unit_test(values_need_not_be_finite),
         cmocka_unit_test(keys_are_equal_on_all_ranks),
+        cmocka_unit_test(the_longest_key_is_named_whole),
         cmocka_unit_test(the_program_may_choose_the_optimizer),
         cmocka_unit_test(the_optimizer_is_one),
         cmocka_unit_test(the_program_may_choose_the_clip),
