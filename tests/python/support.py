@@ -31,7 +31,9 @@ WORLD = int(os.environ.get("WORLD_SIZE", "1"))
 
 def tell(**values: Any) -> None:
     """In a rank: values that the test gets, one line each call."""
-    print(TOLD + json.dumps(values), flush=True)
+    # at once: under torchrun ranks share the output, which python -u does not buffer
+    sys.stdout.write(TOLD + json.dumps(values) + "\n")
+    sys.stdout.flush()
 
 
 @dataclass
