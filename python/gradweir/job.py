@@ -99,7 +99,11 @@ class Job:
         if status != library.OK:
             raise Error(status, why.value.decode(errors="replace"))
         self.step = library.Step()
-        self._wait(slow.join)
+        try:
+            self._wait(slow.join)
+        except BaseException:
+            self.close()
+            raise
 
     # ---- failures and waits ----
 

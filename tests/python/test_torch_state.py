@@ -149,6 +149,10 @@ def goes_on(kind: str) -> None:
         )
 
 
+def _small(model: nn.Module) -> tuple[nn.Module, torch.optim.Optimizer]:
+    return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+
 class State(JobTest):
     def test_begun_elsewhere(self) -> None:
         """a model and an optimizer with states begin a job: torch's weights, as without"""
@@ -218,6 +222,12 @@ class State(JobTest):
             file.write(b"\x01")
         with self.assertRaisesRegex(ValueError, "shard-0-of-2.safetensors is damaged"):
             gradweir.torch.load_checkpoint(os.path.join(self.dir, "ck"), net())
+
+    def test_another_shape(self) -> None:
+        """a checkpoint of another shape is refused, not broadcast"""
+        gradweir.torch.save_checkpoint(self.dir, *_small(nn.Linear(3, 1)))
+        with self.assertRaisesRegex(ValueError, r"weight is \(1, 3\) in the checkpoint, and \(4, 3\)"):
+            gradweir.torch.load_checkpoint(self.dir, nn.Linear(3, 4))
 
     def test_worker_resume(self) -> None:
         """where="worker" keeps no weights on servers, and says so at --resume"""

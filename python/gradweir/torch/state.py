@@ -147,6 +147,11 @@ def _load_into(
 ) -> None:
     for name, tensor in named:
         found = held.tensors.get(prefix + name)
+        if found is not None and found.shape != tuple(tensor.shape):
+            raise ValueError(
+                f"gradweir: {prefix}{name} is {found.shape} in the checkpoint, and "
+                f"{tuple(tensor.shape)} in the model"
+            )
         if found is not None:
             tensor.copy_(_tensor(found.weights, found.shape))
         elif is_parameter and tensor.requires_grad and tensor.numel() > 0:
