@@ -104,7 +104,7 @@ class Training:
             self._take()
         except Interrupted as interrupted:
             self.ended = interrupted
-        self._finished = True
+        self._let_go()
         self.is_over = True
 
     # ---- good-bye ----
@@ -119,21 +119,26 @@ class Training:
                 raise self.ended
             return
         self.job.finish()
-        self._finished = True
+        self._let_go()
         self.ended = JobEnded(library.EEND, "the job has no further step: this rank has finished")
         self._take()
 
     def fail(self, line: str) -> None:
         """Ends the job for all ranks, with a line about this rank's failure."""
         if not self._finished:
-            self._finished = True
+            self._let_go()
             self.ended = JobEnded(library.EEND, line)
             self.job.fail(line)
 
     def close(self) -> None:
         """Leaves the job, which fails by that unless it was finished."""
-        self._finished = True
+        self._let_go()
         self.job.close()
+
+    def _let_go(self) -> None:
+        """Nothing is left to say to the job."""
+        self._finished = True
+        _going.discard(self)
 
     def leave(self, error: Optional[BaseException]) -> None:
         """At the end of a ``with`` block, and of the interpreter."""
@@ -216,6 +221,7 @@ def give_up(job: Job, error: BaseException) -> None:
 # ---- the end of the interpreter ----
 
 _open: "weakref.WeakSet[Training]" = weakref.WeakSet()
+_going: "set[Training]" = set()  # are to say good-bye, also if no script keeps them
 _hook_before = None
 
 
@@ -228,6 +234,7 @@ def _on_exit(training: Training) -> None:
         sys.excepthook = _on_exception
         atexit.register(_at_exit, os.getpid())
     _open.add(training)
+    _going.add(training)
 
 
 def _on_exception(
