@@ -129,8 +129,14 @@ class Exchange:
         """A gradient leaves, after what must precede a step's first one."""
         if not self._begun:
             self._begin()
-        self.staging.push(i, gradient if self._factor == 1 else gradient * self._factor)
+        self._send(i, gradient)
         self._pushed[i] = True
+
+    def _send(self, key: int, value: torch.Tensor) -> None:
+        """Times this rank's weight, by whose sum servers divide. A rank whose weight
+        is 0 pushes nothing."""
+        if self._factor != 0:
+            self.staging.push(key, value if self._factor == 1 else value * self._factor)
 
     def _push_rest(self) -> None:
         """What has not left: gradients, that there is none, and buffers."""
@@ -147,8 +153,9 @@ class Exchange:
         if not self._begun:
             self._begin()
         self.staging.flush()
-        self.skip_all(skipped, counts=True)
-        self.push_buffers()
+        if self._factor != 0:
+            self.skip_all(skipped, counts=True)
+            self.push_buffers()
 
     def _advance(self) -> None:
         """Ends the step, and begins the next one."""
@@ -162,15 +169,18 @@ class Exchange:
         first, n = self._first_buffer, len(self.entries) - self._first_buffer
         if n == 0:
             return
+        for entry in self.entries[first:]:
+            entry.refresh()
         if self._buffers_of_all or self.job.rank == 0:
             for key in range(first, first + n):
-                self.staging.push(key, self.entries[key].tensor)
+                self._send(key, self.entries[key].tensor)
             self.staging.flush()
         else:
             self.job.skip(first, n)
 
     def take_entries(self, first: int, end: int) -> None:
         for key in range(first, end):
+            self.entries[key].refresh()
             self.staging.take(key, self.entries[key].tensor.data)
 
     def take_buffers(self) -> None:

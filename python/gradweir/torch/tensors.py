@@ -43,6 +43,15 @@ class Entry:
     nbytes: int
     type: int
     like: tuple[torch.dtype, torch.Size, torch.device]
+    home: Optional[dict[str, Optional[torch.Tensor]]] = None  # a module's buffers
+
+    def refresh(self) -> None:
+        """A module may have another tensor as its buffer by now. One of another
+        shape or type, as a cache that has grown, is the rank's own."""
+        now = self.home and self.home.get(self.name.rpartition(".")[2])
+        if now is None or (now.dtype, now.shape, now.device) != self.like:
+            return
+        self.tensor = now
 
 
 def entry_of(name: str, tensor: torch.Tensor, group: int) -> Entry:
@@ -121,11 +130,13 @@ def buffers_of(model: Optional[torch.nn.Module], group: int) -> list[Entry]:
     those that count."""
     if model is None:
         return []
-    return [
-        entry_of(BUFFER + name, buffer, group)
-        for name, buffer in model.named_buffers()
-        if buffer.numel() > 0 and buffer.dtype in _TYPES
-    ]
+    entries = []
+    for name, buffer in model.named_buffers():
+        if buffer.numel() > 0 and buffer.dtype in _TYPES:
+            entry = entry_of(BUFFER + name, buffer, group)
+            entry.home = model.get_submodule(name.rpartition(".")[0])._buffers
+            entries.append(entry)
+    return entries
 
 
 def put(job: Job, key: int, entry: Entry) -> None:

@@ -97,7 +97,7 @@ class WorkerExchange(Exchange):
         used = [entry.tensor.grad is not None for entry in self.parameters]
         self._used.copy_(torch.tensor(used))
         super()._push_rest()
-        self.staging.push(self.n, self._used * self._factor)
+        self._send(self.n, self._used)
         self.staging.flush()
 
     def take(self) -> None:
