@@ -96,6 +96,76 @@ def is_dropped() -> None:
     time.sleep(0.5 * RANK)
 
 
+# ---- between backward() and step() ----
+
+
+class Fails(torch.autograd.Function):
+    """Raises in backward() when it is asked to."""
+
+    now = False
+
+    @staticmethod
+    def forward(ctx, x):  # noqa: D102
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):  # noqa: D102
+        if Fails.now:
+            raise RuntimeError("no memory")
+        return gradient
+
+
+def changes(case: str) -> None:
+    model = net()
+    options = {"worker": {"where": "worker"}, "held": {"where": "worker", "accumulate": 4}}
+    name = case.split()[0]
+    optimizer = gradweir.torch.Optimizer(_sgd(model), model, log=False, **options.get(name, {}))
+    for step in range(4):
+        if case == "loaded" and step == 1:
+            model.load_state_dict({k: v + 1 for k, v in model.state_dict().items()})
+        if case == "momentum" and step == 1:
+            optimizer.param_groups[0]["momentum"] = 0.9
+        optimizer.zero_grad()
+        Fails.now = case == "worker fails" and step == 0
+        try:
+            x, y = batch(step)
+            nn.functional.cross_entropy(Fails.apply(model.body(x)) @ model.head.weight.t(), y).backward()
+        except RuntimeError:
+            continue
+        if case == "data":
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.data.mul_(0.5)
+        if case == "dropped" and step == 2:
+            optimizer.zero_grad(set_to_none=True)
+        if case == "held clip":
+            nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+        optimizer.step()
+    optimizer.finish()
+
+
+CHANGES = {
+    "loaded": ("body.0.weight was written", "before gradweir.torch.Optimizer"),
+    "momentum": ("momentum", "sgd", "before gradweir.torch.Optimizer"),
+    "worker fails": ("did not come to its end",),
+    "data": ("was changed between backward() and step()", "max_norm="),
+    "dropped": ("was dropped between backward() and step()", 'overlap="none"'),
+    "held clip": ("was changed before it was exchanged", "accumulate is 4"),
+}
+
+
+def writes_the_same() -> None:
+    """Weights of an average are tried, and the own ones put back."""
+    model = net()
+    optimizer = gradweir.torch.Optimizer(_sgd(model), model, log=False)
+    for _ in range(3):
+        _steps(model, optimizer, 1)
+        own = {name: value.clone() for name, value in model.state_dict().items()}
+        model.load_state_dict({name: value * 0.5 for name, value in own.items()})
+        model.load_state_dict(own)
+    optimizer.finish()
+
+
 class Habits(JobTest):
     def test_buffers(self) -> None:
         """buffers are rank 0's, whatever a rank's gradient counts, and if they are new tensors"""
@@ -116,6 +186,20 @@ class Habits(JobTest):
     def test_dropped(self) -> None:
         """an optimizer that nobody keeps says good-bye at the script's end"""
         self.assertIn("finished at step 2", self.job(is_dropped).text)
+
+    def test_changes(self) -> None:
+        """what would have no effect is one exception with the remedy"""
+        for case, words in CHANGES.items():
+            with self.subTest(case):
+                outcome = self.job(changes, case, ranks=1, servers=1, code=1)
+                for word in words:
+                    self.assertIn(word, outcome.text)
+
+    def test_the_same(self) -> None:
+        """weights that are written and put back are no change"""
+        for policy in ("sync", "async", "local:2"):
+            with self.subTest(policy):
+                self.job(writes_the_same, settings=(f"cluster.policy={policy}",))
 
 
 if __name__ == "__main__":

@@ -53,8 +53,9 @@ class Optimizer(Member, torch.optim.Optimizer):
     parameters; under local policies each rank's own is clipped. None: the job's
     (train.clip, policy.inner_clip).
     `weight`: what this rank's mean gradient counts: a whole number, such as its
-    samples, or a callable that is asked before each step; `step_weight`: the
-    sum over all ranks in a full step, needed for a callable.
+    samples, or a callable that is asked before each step (0: this rank has none
+    in it); `step_weight`: the sum over all ranks in a full step, needed for a
+    callable.
     `overlap`: "backward": gradients leave while backward goes on; "none": all
     leave in step(); "both": step() does not wait for weights either, each
     module waits for its own in forward. Who reads parameters elsewhere calls
@@ -111,6 +112,7 @@ class Optimizer(Member, torch.optim.Optimizer):
         try:
             self._join(model, where, accumulate, max_norm, weight, step_weight, overlap, buffers, score)
             self._check_states(optimizer.state)
+            self._note_weights()
         except BaseException as error:
             give_up(self.job, error)
             raise
@@ -423,6 +425,11 @@ class Optimizer(Member, torch.optim.Optimizer):
         if count is not None:
             for entry in self._parameters:
                 count(entry.tensor)
+        self._note_weights()
+
+    def _note_weights(self) -> None:
+        if isinstance(self._exchange, ServersExchange):
+            self._exchange.note_weights()
 
     # ---- the job ----
 

@@ -8,7 +8,7 @@ import torch
 
 from gradweir.job import Job, Terms
 from gradweir.torch.exchange import Exchange, Weight
-from gradweir.torch.rules import terms_of
+from gradweir.torch.rules import kind_of, terms_of
 from gradweir.torch.tensors import Entry
 from gradweir.torch.watch import Watch
 
@@ -34,7 +34,9 @@ class ServersExchange(Exchange):
         self._overlaps = overlaps
         self._watch = Watch(self.n)
         self._terms: list[Optional[Terms]] = [None] * len(optimizer.param_groups)
+        self._kind = kind_of(optimizer)
         self._taken = [True] * self.n  # the step's weights are in the script's tensor
+        self._versions: list[int] = []  # of the parameters, when a step begins
 
     # ---- forward ----
 
@@ -85,6 +87,8 @@ class ServersExchange(Exchange):
             self._try(lambda: self._push(i, gradient))
 
     def _begin(self) -> None:
+        self._check_kind()
+        self._check_weights()
         for group, terms in enumerate(self._terms_now()):
             if terms != self._terms[group]:
                 self.job.terms(group, terms)
@@ -93,6 +97,39 @@ class ServersExchange(Exchange):
 
     def _terms_now(self) -> list[Terms]:
         return [terms_of(group) for group in self._optimizer.param_groups]
+
+    def _check_kind(self) -> None:
+        kind = kind_of(self._optimizer)
+        if kind != self._kind and kind != "sgd":  # a momentum of 0 is possible
+            raise ValueError(
+                f"gradweir: servers run {self._kind}, and the options of the optimizer ask for "
+                f"{kind or 'another rule'} now (momentum, nesterov, amsgrad, ..): set them before "
+                f"gradweir.torch.Optimizer takes it"
+            )
+
+    def note_weights(self) -> None:
+        """What the parameters have now are the servers' weights."""
+        self._versions = [entry.tensor._version for entry in self.parameters]
+
+    def _check_weights(self) -> None:
+        """Before the first gradient leaves, since a push may make new weights."""
+        for i, entry in enumerate(self.parameters):
+            if entry.tensor._version != self._versions[i] and self._is_other(i):
+                raise ValueError(
+                    f"gradweir: {entry.name} was written by the script (load_state_dict(), "
+                    f"clamp_(), ..), but servers have the weights, and this one would be lost: "
+                    f'write it before gradweir.torch.Optimizer, or pass where="worker"'
+                )
+
+    def _is_other(self, i: int) -> bool:
+        """A parameter does not have the step's weights. Those of an average may
+        have been there for a while."""
+        if not self._taken[i]:
+            return False
+        tensor = self.parameters[i].tensor.detach().cpu()
+        held = torch.empty(tensor.shape, dtype=tensor.dtype)
+        self.job.take(i, held.data_ptr())
+        return not torch.equal(tensor, held)
 
     # ---- step ----
 
@@ -126,6 +163,11 @@ class ServersExchange(Exchange):
         did not see."""
         for i, entry in enumerate(self.parameters):
             gradient = entry.tensor.grad
+            if gradient is None and self._pushed[i]:
+                raise ValueError(
+                    f"gradweir: the gradient of {entry.name} was dropped between backward() and "
+                    f'step(), but has left: pass overlap="none", by which gradients leave in step()'
+                )
             if gradient is not None and self._watch.was_changed(i, gradient):
                 raise ValueError(
                     f"gradweir: the gradient of {entry.name} was changed between backward() and "

@@ -52,19 +52,23 @@ class Watch:
         return self._final is not None and self.fired[i] == self._final[i]
 
     def was_changed(self, i: int, gradient: torch.Tensor) -> bool:
+        """Somebody has changed the gradient since it fired in this round."""
+        return self.fired[i] > 0 and self.is_other(i, gradient)
+
+    def is_other(self, i: int, gradient: torch.Tensor) -> bool:
         """Somebody has changed the gradient since its last firing. Writing what
         was there is no change: to measure the norm, transformers' Trainer clips
-        at infinity."""
-        if self.fired[i] == 0:
-            return False
+        at infinity. Writing to its .data counts no version; the sums of the first
+        round tell."""
         if gradient.data_ptr() != self._place[i]:
             return True
-        if gradient._version == self._version[i]:
-            return False
+        is_written = gradient._version != self._version[i]
         seen = self._sum[i]
-        if seen is None or not _same(seen, _sum_of(gradient)):
+        if seen is None:
+            return is_written
+        if not _same(seen, _sum_of(gradient)):
             return True
-        self._rewritten = True
+        self._rewritten = self._rewritten or is_written
         return False
 
     def end_round(self) -> None:

@@ -49,6 +49,7 @@ class WorkerExchange(Exchange):
         self._has_weights = False
         self._pushed_at = 0  # the number of the last step with gradients
         self._is_fresh = False  # gradients came that no step has used
+        self._held = [False] * self.n  # has grown since the last exchange
 
     # ---- backward ----
 
@@ -69,6 +70,7 @@ class WorkerExchange(Exchange):
             self._in_backward = True
             after_backward(self._after_backward)
         is_final = self._watch.fire(i, gradient)
+        self._held[i] = True
         if self._pushed[i]:
             raise RuntimeError(
                 f"gradweir: {self.parameters[i].name} got a gradient twice in a backward pass "
@@ -90,6 +92,7 @@ class WorkerExchange(Exchange):
     def _exchange(self) -> None:
         self._try(self._push_rest)
         self._passes = 0
+        self._held = [False] * self.n
         self._pushed_at = self.training.clock
         self._advance()
 
@@ -139,6 +142,11 @@ class WorkerExchange(Exchange):
 
     def step(self) -> None:
         """Gradients of a short last accumulation are exchanged here."""
+        if self._in_backward:
+            raise RuntimeError(
+                "gradweir: a backward pass did not come to its end, for it raised an exception: "
+                "gradients were not averaged since then; let that exception end the script"
+            )
         if self._passes > 0:
             self._check_rest()
             self._exchange()
@@ -149,7 +157,7 @@ class WorkerExchange(Exchange):
             raise RuntimeError("gradweir: step() within no_sync(): its gradients stay on this rank")
         for i, entry in enumerate(self.parameters):
             gradient = entry.tensor.grad
-            if gradient is not None and self._watch.was_changed(i, gradient):
+            if self._held[i] and gradient is not None and self._watch.is_other(i, gradient):
                 raise ValueError(
                     f"gradweir: the gradient of {entry.name} was changed before it was exchanged: "
                     f"this step has {self._passes} backward passes, and accumulate is "
