@@ -45,6 +45,7 @@ def wrong_arguments() -> None:
     _expect(lambda: wrap(_sgd(model), model, overlap=True), "ValueError", "overlap", "both")
     _expect(lambda: wrap(_sgd(model), model, accumulate=0), "ValueError", "accumulate")
     _expect(lambda: wrap(_sgd(model), model, weight=lambda: 3), "ValueError", "step_weight")
+    _expect(lambda: wrap(_sgd(model), model, weight=2.5), "ValueError", "weight=2.5", "whole")
     _expect(lambda: wrap(_sgd(model)), "ValueError", "names")
     _expect(lambda: wrap(_sgd(net()), model), "ValueError", "not in the model")
     _expect(lambda: wrap(_sgd(net().double()), None, named_parameters=()), "ValueError")
