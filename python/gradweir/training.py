@@ -104,7 +104,7 @@ class Training:
             self._take()
         except Interrupted as interrupted:
             self.ended = interrupted
-        self._is_done()
+        self._let_go()
         self.is_over = True
 
     # ---- good-bye ----
@@ -119,23 +119,23 @@ class Training:
                 raise self.ended
             return
         self.job.finish()
-        self._is_done()
+        self._let_go()
         self.ended = JobEnded(library.EEND, "the job has no further step: this rank has finished")
         self._take()
 
     def fail(self, line: str) -> None:
         """Ends the job for all ranks, with a line about this rank's failure."""
         if not self._finished:
-            self._is_done()
+            self._let_go()
             self.ended = JobEnded(library.EEND, line)
             self.job.fail(line)
 
     def close(self) -> None:
         """Leaves the job, which fails by that unless it was finished."""
-        self._is_done()
+        self._let_go()
         self.job.close()
 
-    def _is_done(self) -> None:
+    def _let_go(self) -> None:
         """Nothing is left to say to the job."""
         self._finished = True
         _going.discard(self)

@@ -329,6 +329,14 @@ static void other_rule(struct gw_key *key)
     key[2].rule = key[4].rule = GW_KEY_RULE_OPTIMIZER;
 }
 
+/* As long a text as a key can have. */
+static void other_all(struct gw_key *key)
+{
+    memset(key[0].name, 'x', 80);
+    key[0].dims = GW_KEY_DIMS_MAX;
+    memset(key[0].shape, 255, sizeof key[0].shape);
+}
+
 /* The worker with other keys than worker 0 names the first difference. */
 static void keys_are_equal_on_all_ranks(void **state)
 {
@@ -339,6 +347,7 @@ static void keys_are_equal_on_all_ranks(void **state)
         {other_name, "key 3 is \"other\", f32["},
         {other_shape, "key 0 is \"embedding\", f32[61]"},
         {other_type, "key 1 is \"body\", bf16["},
+        {other_all, ", 18446744073709551615] here, and \"embedding\""},
         {other_group, "key 0 is \"embedding\", f32[60], group 1 here, and "
                       "\"embedding\", f32[60] on worker 0"},
         {other_rule,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import OrderedDict
+from numbers import Integral
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import torch
@@ -97,7 +98,7 @@ class Optimizer(Member, torch.optim.Optimizer):
         _one_of("buffers", buffers, ("rank0", "mean", "local"))
         if accumulate != "auto" and (not isinstance(accumulate, int) or accumulate < 1):
             raise ValueError(f'gradweir: accumulate={accumulate!r}: "auto" or a number from 1 on')
-        if not callable(weight) and (not isinstance(weight, int) or weight < 1):
+        if not callable(weight) and (not isinstance(weight, Integral) or weight < 1):
             raise ValueError(
                 f"gradweir: weight={weight!r}: a whole number from 1 on, or a callable, is possible"
             )
