@@ -80,6 +80,7 @@ check_PROGRAMS += \
 	%D%/sim/test_bf16 \
 	%D%/sim/test_checkpoint \
 	%D%/sim/test_deaths \
+	%D%/sim/test_declare \
 	%D%/sim/test_edges \
 	%D%/sim/test_false_coordinator \
 	%D%/sim/test_false_council \
@@ -451,6 +452,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_pass_SOURCES = %D%/sim/test_pass.c $(GW_CLUSTER)
 %C%_sim_test_pull_SOURCES = %D%/sim/test_pull.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_rank_SOURCES = %D%/sim/test_rank.c $(GW_CLUSTER)
+%C%_sim_test_declare_SOURCES = %D%/sim/test_declare.c $(GW_GROUPED)
 %C%_sim_test_rules_SOURCES = %D%/sim/test_rules.c $(GW_GROUPED)
 %C%_sim_test_terms_SOURCES = %D%/sim/test_terms.c $(GW_GROUPED)
 %C%_sim_test_terms_policies_SOURCES = %D%/sim/test_terms_policies.c \
