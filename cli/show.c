@@ -185,11 +185,14 @@ double gw_show_mean_samples_per_s(const struct gw_show *show,
     return seconds > 0 ? (double)samples / seconds : 0;
 }
 
-static double mean_steps_per_s(const struct gw_show *show)
+/* Of a rank. */
+static double mean_steps_per_s(const struct gw_show *show,
+                               const struct gw_final_report *report)
 {
     double seconds = gw_show_wall_s(show);
-    uint64_t steps = show->last.step + 1 - show->first_step;
-    return seconds > 0 ? (double)steps / seconds : 0;
+    double steps = (double)report->workers.value[GW_METRIC_STEPS] /
+                   (double)show->last.workers;
+    return seconds > 0 ? steps / seconds : 0;
 }
 
 static double mebibytes(uint64_t bytes)
@@ -205,7 +208,7 @@ static void print_speed(const struct gw_show *show,
     print_duration(lost, (double)show->clock.lost_us / 1e6);
     fprintf(show->out, COLUMN, "speed");
     if (show->has_last && show->last.samples == 0)
-        fprintf(show->out, "%.1f steps/s", mean_steps_per_s(show));
+        fprintf(show->out, "%.1f steps/s", mean_steps_per_s(show, report));
     else
         fprintf(show->out, "%.0f samples/s",
                 gw_show_mean_samples_per_s(show, report));

@@ -68,6 +68,8 @@ def refuses(case: str) -> None:
         options = {"max_norm": 1.0}
     elif case == "norms":
         options = {"max_norm": 1.0 + RANK}
+    elif case == "weight":
+        options = {"where": "worker", "weight": 4}
     elif case == "closure":
         optimizer = torch.optim.LBFGS(model.parameters())
     elif case in ("policy", "backup"):
@@ -125,6 +127,7 @@ REFUSED = {
     "unknown": ((), ("servers do not know Adagrad", 'where="worker"')),
     "amsgrad": ((), ("AdamW with amsgrad", 'where="worker"')),
     "max_norm": (("train.clip=2",), ("train.clip = 2, the program asks for 1; leave that line",)),
+    "weight": (("cluster.policy=local:2",), ("weight= is of gradients", "local:2", "leave it out")),
     "norms": ((), ("largest norm of a gradient", "for 1", "for 2", "worker")),
     "policy": (("cluster.policy=async",), ("Adagrad runs in the script", "async")),
     "backup": (("cluster.policy=backup:0",), ("Adagrad runs in the script", "backup:0")),

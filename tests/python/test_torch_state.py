@@ -4,6 +4,8 @@ and reports."""
 from __future__ import annotations
 
 import os
+import re
+import time
 
 import torch
 from torch import nn
@@ -92,6 +94,17 @@ def reports(who: str) -> None:
             loss_of(model, *batch(step)).backward()
             if str(RANK) in who:
                 optimizer.report(-1.5 - RANK, samples=8)
+            optimizer.step()
+
+
+def says_nothing() -> None:
+    """40 steps of 20 ms."""
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with gradweir.torch.Optimizer(optimizer, model, log=False) as optimizer:
+        for _ in range(40):
+            time.sleep(0.02)
+            model(torch.ones(1, 2)).sum().backward()
             optimizer.step()
 
 
@@ -249,6 +262,12 @@ class State(JobTest):
                 outcome = self.job(reports, who, settings=(f"cluster.policy={policy}",))
                 self.assert_says(outcome, words)
                 self.assertEqual("loss" in outcome.out, bool(who), outcome.text)
+
+    def test_speed(self) -> None:
+        """without samples the job's speed is in steps, of which all count"""
+        line = re.search(r"speed +([0-9.]+) steps/s, .*\(([0-9.]+) s\)", self.job(says_nothing).out)
+        self.assertIsNotNone(line)
+        self.assertAlmostEqual(float(line[1]) * float(line[2]), 40, delta=8)
 
     def test_score(self) -> None:
         """the job asks for scores of the test set, and prints that of all ranks"""

@@ -178,6 +178,12 @@ class Optimizer(Member, torch.optim.Optimizer):
                 self._exchange = WorkerExchange(
                     self.job, self._parameters, entries, of_all, passes, weight, overlaps
                 )
+            elif weight != 1:
+                raise ValueError(
+                    f"gradweir: weight= is of gradients, and under cluster.policy = "
+                    f'"{self.policy}" the script takes steps of its own, which all count alike: '
+                    f"leave it out"
+                )
             else:
                 self._exchange = LocalExchange(self.job, self._parameters, entries, of_all)
         wanted = {"servers": kind, "worker": "none", "local": None}[where]
