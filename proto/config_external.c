@@ -50,6 +50,26 @@ uint64_t gw_config_steps(const struct gw_config *config)
     return is_open ? GW_STEPS_OPEN : config->train.steps;
 }
 
+static int optimizer_is_auto(const struct gw_config *config)
+{
+    return strcmp(config->optimizer.kind, "auto") == 0;
+}
+
+const char *gw_config_optimizer(const struct gw_config *config)
+{
+    return optimizer_is_auto(config) ? "momentum" : config->optimizer.kind;
+}
+
+int gw_config_optimizer_is_open(const struct gw_config *config)
+{
+    return gw_config_is_external(config) && optimizer_is_auto(config);
+}
+
+void gw_config_set_optimizer(struct gw_config *config, const char *name)
+{
+    snprintf(config->optimizer.kind, sizeof config->optimizer.kind, "%s", name);
+}
+
 static enum gw_status check_foreign(const struct gw_config *config,
                                     const struct gw_config *plain,
                                     struct gw_error *error)

@@ -9,30 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the optimizer ---- */
-
-static int optimizer_is_auto(const struct gw_config *config)
-{
-    return strcmp(config->optimizer.kind, "auto") == 0;
-}
-
-const char *gw_config_optimizer(const struct gw_config *config)
-{
-    return optimizer_is_auto(config) ? "momentum" : config->optimizer.kind;
-}
-
-int gw_config_optimizer_is_open(const struct gw_config *config)
-{
-    return gw_config_is_external(config) && optimizer_is_auto(config);
-}
-
-void gw_config_set_optimizer(struct gw_config *config, const char *name)
-{
-    snprintf(config->optimizer.kind, sizeof config->optimizer.kind, "%s", name);
-}
-
-/* ---- the largest norm ---- */
-
 double gw_config_clip(const struct gw_config *config)
 {
     const struct gw_config_key *key =
@@ -41,8 +17,6 @@ double gw_config_clip(const struct gw_config *config)
     memcpy(&clip, (const char *)config + key->offset, sizeof clip);
     return clip;
 }
-
-/* ---- both ---- */
 
 static enum gw_status set_optimizer(struct gw_config *config,
                                     const char *name,

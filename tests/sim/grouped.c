@@ -153,6 +153,14 @@ enum gw_status grouped_work(const struct gw_worker_options *options,
     return status;
 }
 
+void grouped_open(struct cluster *cluster,
+                  const char *const *settings,
+                  const char *resume)
+{
+    cluster->work = grouped_work;
+    cluster_open(cluster, &grouped_lines, settings, resume);
+}
+
 void grouped_gather(const struct cluster *cluster,
                     float weights[GROUPED_KEYS][GROUPED_ELEMS])
 {

@@ -29,6 +29,11 @@ double grouped_target(size_t key, size_t i, uint32_t rank);
 double grouped_slope(size_t key, size_t i, uint32_t rank);
 double grouped_value(size_t key, size_t i, uint32_t rank, uint64_t step);
 
+/* Opens a cluster whose ranks run the program, on lines without weather. */
+void grouped_open(struct cluster *cluster,
+                  const char *const *settings,
+                  const char *resume);
+
 /* Deviations of a test from the program; all zero: none. */
 extern struct grouped {
     const char *asks[GROUPED_RANKS];          /* each rank's optimizer */

@@ -26,18 +26,12 @@ enum {
 
 static struct cluster cluster;
 
-static void open_job(const char *const *settings, const char *resume)
-{
-    cluster.work = grouped_work;
-    cluster_open(&cluster, &grouped_lines, settings, resume);
-}
-
 static void fails_with(const char *const *settings,
                        const char *resume,
                        enum gw_status status,
                        const char *line)
 {
-    open_job(settings, resume);
+    grouped_open(&cluster, settings, resume);
     assert_true(cluster_run(&cluster, LIMIT_US));
     if (cluster.final.status != status || !strstr(cluster.text, line))
         fail_msg("%d: \"%s\", not \"%s\"", cluster.final.status, cluster.text,
@@ -136,7 +130,7 @@ static void ask_all(const char *optimizer)
 
 static void digest_of(const char *const *settings, char hex[65])
 {
-    open_job(settings, NULL);
+    grouped_open(&cluster, settings, NULL);
     cluster_finish(&cluster, LIMIT_US);
     cluster_digest(&cluster, hex);
     cluster_close(&cluster);
@@ -287,7 +281,7 @@ static int is_midway(void *owner)
 
 static void stop_midway(const char *const *settings)
 {
-    open_job(settings, NULL);
+    grouped_open(&cluster, settings, NULL);
     assert_true(cluster_run_until(&cluster, is_midway, &cluster, LIMIT_US));
     cluster_stop(&cluster);
     assert_true(cluster_run(&cluster, LIMIT_US));
@@ -334,7 +328,7 @@ static void a_checkpoint_has_groups_and_the_optimizer(void **state)
         fails_with(three, "ck", GW_EMISMATCH,
                    "its keys, their shapes or their groups differ");
         memset(grouped.keys, 0, sizeof grouped.keys);
-        open_job(three, "ck");
+        grouped_open(&cluster, three, "ck");
         cluster_finish(&cluster, LIMIT_US);
         cluster_digest(&cluster, again);
         assert_string_equal(again, whole);

@@ -26,12 +26,6 @@ enum {
 static struct cluster cluster;
 static float weights[GROUPED_KEYS][GROUPED_ELEMS];
 
-static void open_job(const char *const *settings, const char *resume)
-{
-    cluster.work = grouped_work;
-    cluster_open(&cluster, &grouped_lines, settings, resume);
-}
-
 /* ---- AdamW in fp64 ---- */
 
 #define LR    0.05
@@ -216,7 +210,7 @@ static void values_are_averaged_beside_gradients(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i];
         cluster.houses = row->houses;
-        open_job(row->settings, NULL);
+        grouped_open(&cluster, row->settings, NULL);
         cluster_finish(&cluster, LIMIT_US);
         grouped_gather(&cluster, weights);
         if (row->of > 0)
@@ -240,7 +234,7 @@ static void easgd_draws_values(void **state)
     (void)state;
     const char *const settings[] = {GROUPED_JOB, ADAMW,
                                     "cluster.policy=\"easgd:4\"", NULL};
-    open_job(settings, NULL);
+    grouped_open(&cluster, settings, NULL);
     cluster_finish(&cluster, LIMIT_US);
     grouped_gather(&cluster, weights);
     assert_in_range((int)weights[2][0], 3, STEPS + 32 * GROUPED_RANKS);
@@ -260,7 +254,7 @@ static void values_need_not_be_finite(void **state)
     grouped.poisons = STEPS - 1;
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         const char *const settings[] = {GROUPED_JOB, ADAMW, how[i], NULL};
-        open_job(settings, NULL);
+        grouped_open(&cluster, settings, NULL);
         cluster_finish(&cluster, LIMIT_US);
         grouped_gather(&cluster, weights);
         if (i < 4) {
@@ -277,7 +271,7 @@ static void values_need_not_be_finite(void **state)
     grouped.spoils = STEPS - 1;
     const char *const skips[] = {GROUPED_JOB, ADAMW, "train.nonfinite=skip",
                                  NULL};
-    open_job(skips, NULL);
+    grouped_open(&cluster, skips, NULL);
     cluster_finish(&cluster, LIMIT_US);
     grouped_gather(&cluster, weights);
     assert_means("a step that is left out");

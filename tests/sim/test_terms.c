@@ -29,12 +29,6 @@ enum {
 static struct cluster cluster;
 static float weights[GROUPED_KEYS][GROUPED_ELEMS];
 
-static void open_job(const char *const *settings, const char *resume)
-{
-    cluster.work = grouped_work;
-    cluster_open(&cluster, &grouped_lines, settings, resume);
-}
-
 /* ---- AdamW in fp64 ---- */
 
 /* Group 1 has none before step 5, and the job's until then. */
@@ -210,7 +204,7 @@ static void each_update_has_the_terms_of_its_step(void **state)
                 for (size_t key = 0; key < GROUPED_KEYS; key++)
                     adamw(&server[key], key, step, mean_gradient, 0);
         cluster.houses = row->houses;
-        open_job(row->settings, NULL);
+        grouped_open(&cluster, row->settings, NULL);
         cluster_finish(&cluster, LIMIT_US);
         assert_adamw(row->name);
         assert_int_equal(cluster_refused(&cluster), 0);
@@ -247,18 +241,18 @@ static void a_job_goes_on_with_the_terms_of_its_program(void **state)
                                      "checkpoint.dir=ck", "cluster.servers=3",
                                      policies[i],         NULL};
         char whole[65], again[65];
-        open_job(two, NULL);
+        grouped_open(&cluster, two, NULL);
         cluster_finish(&cluster, LIMIT_US);
         cluster_digest(&cluster, whole);
         cluster_close(&cluster);
-        open_job(two, NULL);
+        grouped_open(&cluster, two, NULL);
         assert_true(cluster_run_until(&cluster, is_midway, &cluster, LIMIT_US));
         cluster_stop(&cluster);
         assert_true(cluster_run(&cluster, LIMIT_US));
         assert_int_equal(cluster.final.status, GW_EINTERRUPTED);
         assert_in_range(cluster.final.checkpoint, 6, STEPS - 3);
         cluster_end(&cluster);
-        open_job(three, "ck");
+        grouped_open(&cluster, three, "ck");
         cluster_finish(&cluster, LIMIT_US);
         cluster_digest(&cluster, again);
         assert_string_equal(again, whole);
@@ -296,7 +290,7 @@ static void unequal_terms_end_the_job(void **state)
         const char *const settings[] = {GROUPED_JOB, ADAMW, how[i], NULL};
         odd.rank = 2, odd.group = 1, odd.step = 11, odd.eps = 0.5;
         cluster.houses = i == 3 ? "aabb" : NULL;
-        open_job(settings, NULL);
+        grouped_open(&cluster, settings, NULL);
         assert_true(cluster_run(&cluster, LIMIT_US));
         assert_int_equal(cluster.final.status, GW_EMISMATCH);
         if (!strstr(cluster.text,
@@ -334,12 +328,12 @@ static void ranks_without_samples_may_differ(void **state)
     (void)state;
     const char *const settings[] = {GROUPED_JOB, ADAMW, NULL};
     grouped.begun = set_on_one;
-    open_job(settings, NULL);
+    grouped_open(&cluster, settings, NULL);
     cluster_finish(&cluster, LIMIT_US);
     cluster_close(&cluster);
     grouped.begun = set_others;
     grouped.sits_out = 8;
-    open_job(settings, NULL);
+    grouped_open(&cluster, settings, NULL);
     cluster_finish(&cluster, LIMIT_US);
     cluster_close(&cluster);
     memset(&grouped, 0, sizeof grouped);
@@ -377,12 +371,12 @@ static void a_rank_refuses_values_out_of_range(void **state)
     const char *const settings[] = {GROUPED_JOB, ADAMW, NULL};
     char whole[65], again[65];
     grouped.begun = set_all;
-    open_job(settings, NULL);
+    grouped_open(&cluster, settings, NULL);
     cluster_finish(&cluster, LIMIT_US);
     cluster_digest(&cluster, whole);
     cluster_close(&cluster);
     grouped.begun = set_wrong;
-    open_job(settings, NULL);
+    grouped_open(&cluster, settings, NULL);
     cluster_finish(&cluster, LIMIT_US);
     cluster_digest(&cluster, again);
     assert_string_equal(again, whole);

@@ -34,12 +34,6 @@ enum {
 static struct cluster cluster;
 static float weights[GROUPED_KEYS][GROUPED_ELEMS];
 
-static void open_job(const char *const *settings, const char *resume)
-{
-    cluster.work = grouped_work;
-    cluster_open(&cluster, &grouped_lines, settings, resume);
-}
-
 /* ---- rates that add up ---- */
 
 /* The rates of a job: by the step; of each rank's own, where pushes are not
@@ -175,7 +169,7 @@ static void every_policy_takes_the_rates_of_the_step(void **state)
         const struct sgd_row *row = &sgd_rows[i];
         cluster.houses = row->houses;
         begin_sgd(row);
-        open_job(row->settings, NULL);
+        grouped_open(&cluster, row->settings, NULL);
         cluster_finish(&cluster, LIMIT_US);
         const char *astray = row->drops ? NULL : find_astray();
         if (astray)
