@@ -24,6 +24,7 @@ enum gw_exit gw_cli_exit(enum gw_status status)
     case GW_EUSAGE:
         return GW_EXIT_USAGE;
     case GW_EINTERRUPTED:
+    case GW_ERESUMABLE:
         return GW_EXIT_INTERRUPTED;
     default:
         return GW_EXIT_FAILED;

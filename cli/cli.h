@@ -19,7 +19,7 @@ enum gw_exit {
     GW_EXIT_DONE = 0,
     GW_EXIT_FAILED = 1,
     GW_EXIT_USAGE = 2,      /* wrong usage or job file */
-    GW_EXIT_INTERRUPTED = 3 /* and resumable */
+    GW_EXIT_INTERRUPTED = 3 /* or a member died; resumable */
 };
 
 /* A subcommand, in a file of its name. `run` gets that name as argv[0] and

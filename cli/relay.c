@@ -18,7 +18,7 @@ struct gw_relay_gone {
     struct gw_task task;
     struct gw_relay *relay;
     uint32_t number; /* pid, or rank */
-    int failed;      /* of a program */
+    int code;        /* of a program */
     char how[GW_PARENT_LINE_MAX];
     struct gw_relay_gone *next;
 };
@@ -95,7 +95,7 @@ static void ended_run(struct gw_task *task)
 {
     struct gw_relay_gone *gone = task->owner;
     gw_coordinator_program_ended(gone->relay->coordinator, gone->number,
-                                 gone->failed, gone->how);
+                                 gone->code, gone->how);
 }
 
 /* Without memory the member's silence will tell. */
@@ -132,7 +132,7 @@ static void take_ended(struct gw_relay *relay, const char *what)
 {
     char *how;
     struct gw_relay_gone gone = {.number = (uint32_t)strtoul(what, &how, 10)};
-    gone.failed = strtol(how, &how, 10) != 0;
+    gone.code = (int)strtol(how, &how, 10);
     add_gone(relay, ended_run, &gone, how);
 }
 

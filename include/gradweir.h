@@ -75,7 +75,8 @@ enum gradweir_status {
     GRADWEIR_EDEAD = -64,        /* a member of the job died */
     GRADWEIR_EINTERRUPTED = -65, /* the job was stopped, and can go on later */
     GRADWEIR_ENONFINITE = -66,   /* NaN or infinity in a gradient */
-    GRADWEIR_EABORTED = -67      /* the job was ended */
+    GRADWEIR_EABORTED = -67,     /* the job was ended */
+    GRADWEIR_ERESUMABLE = -68    /* EDEAD, and the job can go on later */
 };
 
 /* Types of the program's tensors. Servers keep fp32. */

@@ -43,7 +43,8 @@
     X(GW_EDEAD,        -64, "a member of the job died")                        \
     X(GW_EINTERRUPTED, -65, "interrupted, resumable")                          \
     X(GW_ENONFINITE,   -66, "non-finite values")                               \
-    X(GW_EABORTED,     -67, "job aborted")
+    X(GW_EABORTED,     -67, "job aborted")                                     \
+    X(GW_ERESUMABLE,   -68, "a member of the job died, resumable")
 /* clang-format on */
 
 enum gw_status {
@@ -51,6 +52,12 @@ enum gw_status {
     GW_STATUS_TABLE(GW_STATUS_ENUM)
 #undef GW_STATUS_ENUM
 };
+
+/* Non-zero: the job ended since a member died, or was taken for dead. */
+static inline int gw_status_is_death(enum gw_status status)
+{
+    return status == GW_EDEAD || status == GW_ERESUMABLE;
+}
 
 /* The fixed text of a status, never NULL; unknown values give "unknown". */
 const char *gw_status_text(enum gw_status status);

@@ -64,7 +64,8 @@ got_end(void *owner, struct gw_peer *peer, const struct gw_message *message)
                 .counters = counters.value,
                 .counters_n = GW_METRICS}};
     char paused[GW_PAUSED_BYTES] = "";
-    if (end->status == GW_EDEAD) /* perhaps it was this one that was missed */
+    if (gw_status_is_death(
+            end->status)) /* perhaps it was this one that was missed */
         gw_member_paused_words(server->member, paused);
     gw_peer_tell(server->coordinator, &bye);
     gw_server_ending_decided(server);

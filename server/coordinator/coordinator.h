@@ -139,10 +139,10 @@ void gw_coordinator_gone(struct gw_coordinator *coordinator,
                          const char *how);
 
 /* Its launcher reports that the program with the worker of that rank has
-   ended, and `how`; `failed`: not with exit code 0. */
+   ended, and `how`; `code` as a shell has it, above 128 after a signal. */
 void gw_coordinator_program_ended(struct gw_coordinator *coordinator,
                                   uint32_t rank,
-                                  int failed,
+                                  int code,
                                   const char *how);
 
 /* The launcher died: ends the job in order, at once. */
@@ -150,6 +150,9 @@ void gw_coordinator_orphaned(struct gw_coordinator *coordinator);
 
 /* The furthest step that any member is known to be in. */
 uint64_t gw_coordinator_step(const struct gw_coordinator *coordinator);
+
+/* A checkpoint is complete, be it the one that the job goes on from. */
+int gw_coordinator_has_checkpoint(const struct gw_coordinator *coordinator);
 
 /* The members and their counters as text, for `gradweir status`. */
 size_t gw_coordinator_status(const struct gw_coordinator *coordinator,

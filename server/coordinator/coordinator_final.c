@@ -71,6 +71,11 @@ int gw_final_checkpoint(const struct gw_coordinator *self, uint64_t *clock_p)
     return report->has_checkpoint;
 }
 
+int gw_coordinator_has_checkpoint(const struct gw_coordinator *self)
+{
+    return gw_final_checkpoint(self, NULL);
+}
+
 /* ---- the end ---- */
 
 void gw_final_set_text(struct gw_coordinator *self,

@@ -103,23 +103,33 @@ static void print(const struct gw_look *look, char *text, size_t room)
 }
 
 /* A job has not ended well if its checkpoints are gone: the one that it was to
-   leave is not there, or it cannot be resumed. */
+   leave is not there, or it cannot go on. After a death it can if one is there.
+ */
+static void judge(const struct gw_look *look)
+{
+    struct gw_coordinator *self = look->self;
+    enum gw_status status = gw_final_status(self);
+    int is_lost = look->has_seen && !look->is_there;
+    if (is_lost &&
+        (status == GW_OK || status == GW_EINTERRUPTED || status == GW_EDEAD))
+        gw_final_set_status(self, GW_EIO);
+    if (is_lost)
+        gw_final_found_none(self);
+    if (look->is_there)
+        gw_final_found_checkpoint(self, look->clock);
+    if (look->is_there && status == GW_EDEAD)
+        gw_final_set_status(self, GW_ERESUMABLE);
+}
+
 static void tell(struct gw_look *look)
 {
     struct gw_coordinator *self = look->self;
     char text[GW_ERROR_TEXT_BYTES];
-    enum gw_status status = gw_final_status(self);
     look->is_going_on = 0;
     gw_timer_stop(self->loop, &look->timer);
     print(look, text, sizeof text);
     gw_final_add_text(self, text);
-    if (look->has_seen && !look->is_there) {
-        if (status == GW_OK || status == GW_EINTERRUPTED)
-            gw_final_set_status(self, GW_EIO);
-        gw_final_found_none(self);
-    }
-    if (look->is_there)
-        gw_final_found_checkpoint(self, look->clock);
+    judge(look);
     gw_ending_send(self);
 }
 

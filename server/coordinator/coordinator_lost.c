@@ -12,6 +12,9 @@
 /* A silence that follows a fault within this time is put down to it. */
 #define FAULT_US 30000000
 
+/* Exit codes above it are those of signals. */
+#define SIGNAL_CODE 128
+
 /* Faults of one member that end the job. */
 #define FAULTS_MAX 16
 
@@ -75,7 +78,7 @@ void gw_coordinator_failed(struct gw_coordinator *self,
                            const struct gw_end *end)
 {
     char paused[GW_PAUSED_BYTES] = "";
-    if (end->status == GW_EDEAD) /* perhaps it missed this process */
+    if (gw_status_is_death(end->status)) /* perhaps it missed this process */
         gw_member_paused_words(self->member, paused);
     gw_coordinator_end(self, end->status, "%s%s: %s", paused, peer->name,
                        gw_reason(end->text));
@@ -108,32 +111,34 @@ void gw_coordinator_gone(struct gw_coordinator *self,
                                     pid, step, how);
 }
 
-/* A program that a launcher started need not be the process that joined. */
+/* A program that a launcher started need not be the process that joined. One
+   that a signal ended has died; one that ended by itself would do so again. */
 void gw_coordinator_program_ended(struct gw_coordinator *self,
                                   uint32_t rank,
-                                  int failed,
+                                  int code,
                                   const char *how)
 {
+    enum gw_status status = code > SIGNAL_CODE ? GW_EDEAD : GW_EABORTED;
     if (self->phase >= GW_PHASE_ENDING)
         return;
     gw_steps_set(self, gw_coordinator_step(self));
     const struct gw_seat *who = gw_roster_find(self, GW_ROLE_WORKER, rank);
     const char *declined = gw_decline_of_rank(self, rank);
     if (who)
-        gw_coordinator_end_and_look(self, GW_EDEAD,
+        gw_coordinator_end_and_look(self, status,
                                     "%s ended at step %" PRIu64
                                     ", before the job was complete: %s",
                                     who->peer->name, gw_steps_known(self), how);
     else if (declined)
         gw_coordinator_end(self, GW_EREFUSED, "%s", declined);
-    else if (failed)
-        gw_coordinator_end_and_look(self, GW_EDEAD,
+    else if (code)
+        gw_coordinator_end_and_look(self, status,
                                     "worker %u ended before it had joined the "
                                     "job: %s",
                                     rank, how);
     else
         gw_coordinator_end_and_look(
-            self, GW_EDEAD,
+            self, status,
             "worker %u ended without joining the job: it must open gradweir, "
             "which finds the job by itself (%s)",
             rank, how);

@@ -128,7 +128,9 @@ static void check_line(struct death *death,
                        const char *text,
                        struct sweep_outcome *outcome)
 {
-    if (status != GW_EDEAD || !tells(death, text))
+    enum gw_status expected =
+        strstr(text, "--resume goes on") ? GW_ERESUMABLE : GW_EDEAD;
+    if (status != expected || !tells(death, text))
         snprintf(outcome->why, sizeof outcome->why,
                  "\"%s\" dies at step %u; %s %zu says \"%.300s\"", death->name,
                  (unsigned)cluster.steps, who, i, text);

@@ -251,24 +251,27 @@ static void a_program_that_ends_ends_the_job_by_its_rank(void **state)
     (void)state;
     static const struct {
         int (*when)(void *owner);
-        int failed;
+        int code;
+        enum gw_status status;
         const char *line;
     } cases[] = {
-        {has_stepped, 1, "worker 1 ("},
-        {has_stepped, 1, ", before the job was complete: exit code 7: no data"},
-        {has_opened, 1,
+        {has_stepped, 7, GW_EABORTED, "worker 1 ("},
+        {has_stepped, 7, GW_EABORTED,
+         ", before the job was complete: exit code 7: no data"},
+        {has_stepped, 128 + 9, GW_EDEAD, "worker 1 ("},
+        {has_opened, 7, GW_EABORTED,
          "worker 1 ended before it had joined the job: exit code 7: no data"},
-        {has_opened, 0,
+        {has_opened, 0, GW_EABORTED,
          "worker 1 ended without joining the job: it must open gradweir"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cluster_open(&cluster, &calm, NULL, NULL);
         assert_true(
             cluster_run_until(&cluster, cases[i].when, &cluster, 5000000));
-        gw_coordinator_program_ended(cluster.coordinator, 1, cases[i].failed,
+        gw_coordinator_program_ended(cluster.coordinator, 1, cases[i].code,
                                      "exit code 7: no data");
         assert_true(cluster_run_until(&cluster, is_over, &cluster, 5000000));
-        assert_int_equal(cluster.final.status, GW_EDEAD);
+        assert_int_equal(cluster.final.status, cases[i].status);
         if (!strstr(cluster.text, cases[i].line))
             fail_msg("%s", cluster.text);
         cluster_close(&cluster);

@@ -267,7 +267,8 @@ void gw_client_got_end(void *actor,
     char paused[GW_PAUSED_BYTES] = "";
     (void)peer;
     session->ended = 1;
-    if (end->status == GW_EDEAD) /* perhaps it was this one that was missed */
+    if (gw_status_is_death(
+            end->status)) /* perhaps it was this one that was missed */
         gw_member_paused_words(client->member, paused);
     if (end->status == GW_OK && !session->said_bye)
         gw_client_fail(client, GW_EPROTO,

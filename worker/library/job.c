@@ -331,6 +331,7 @@ PUBLIC(EDEAD);
 PUBLIC(EINTERRUPTED);
 PUBLIC(ENONFINITE);
 PUBLIC(EABORTED);
+PUBLIC(ERESUMABLE);
 
 const char *gradweir_status_text(int status)
 {
