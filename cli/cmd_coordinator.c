@@ -67,6 +67,16 @@ static uint64_t now_of(struct coordinator *command)
     return gw_steady_now(&command->show.clock, gw_loop_now(command->loop));
 }
 
+static void tell_parent(const struct coordinator *command, uint64_t step)
+{
+    int fd = command->process.parent_fd;
+    if (fd < 0)
+        return;
+    gw_parent_tell(fd, "step %" PRIu64, step);
+    if (gw_coordinator_has_checkpoint(command->coordinator))
+        gw_parent_tell(fd, "saved");
+}
+
 static void on_refresh(struct gw_timer *timer)
 {
     struct coordinator *command = timer->owner;
@@ -74,8 +84,7 @@ static void on_refresh(struct gw_timer *timer)
     gw_timer_start(command->loop, timer, REFRESH_US);
     gw_relay_seen(&command->relay);
     gw_show_refresh(&command->show, step, now_of(command));
-    if (command->process.parent_fd >= 0)
-        gw_parent_tell(command->process.parent_fd, "step %" PRIu64, step);
+    tell_parent(command, step);
 }
 
 static void on_running(void *owner)
@@ -102,6 +111,7 @@ static void on_step(void *owner, const struct gw_step_report *report)
     struct gw_error error;
     uint64_t now = now_of(command);
     gw_show_step(show, report, now);
+    tell_parent(command, report->step);
     if (!command->record)
         return;
     const struct gw_record_step step = {
@@ -152,6 +162,13 @@ static void on_warning(void *owner, const char *text)
     gw_process_warn(&command->process, text);
 }
 
+/* After a death, unless the job's checkpoints cannot be seen any more. */
+static int can_go_on(const struct gw_final_report *report)
+{
+    return report->status == GW_ERESUMABLE ||
+           (report->status == GW_EDEAD && !report->has_checkpoint);
+}
+
 static void on_finished(void *owner, const struct gw_final_report *report)
 {
     struct coordinator *command = owner;
@@ -160,6 +177,8 @@ static void on_finished(void *owner, const struct gw_final_report *report)
              report->text);
     command->final.text = command->final_text;
     command->show.ended_us = now_of(command);
+    if (command->process.parent_fd >= 0 && can_go_on(report))
+        gw_parent_tell(command->process.parent_fd, "lost");
     gw_loop_stop(command->loop);
 }
 

@@ -206,7 +206,9 @@ static enum gw_exit judge(const struct gw_launcher *launcher)
     return (enum gw_exit)launcher->failed;
 }
 
-enum gw_exit gw_launch(const struct gw_launch_options *options)
+/* Starts all processes, and waits until none is left. */
+static enum gw_exit launch_once(const struct gw_launch_options *options,
+                                struct gw_launched_end *end)
 {
     struct gw_launcher launcher = {
         .options = options, .kills = gw_child_kills(), .code = GW_EXIT_FAILED};
@@ -228,9 +230,24 @@ enum gw_exit gw_launch(const struct gw_launch_options *options)
     uv_walk(&launcher.uv, close_handle, NULL);
     uv_run(&launcher.uv, UV_RUN_DEFAULT);
     uv_loop_close(&launcher.uv);
-    gw_signals_end_process();
     gw_typed_close(&launcher.typed);
     free(launcher.child);
     gw_secret_forget(&launcher.secret);
+    *end = launcher.end;
+    end->is_lost = end->is_lost && !launcher.stopped;
     return judge(&launcher);
+}
+
+/* Signals are held between two times. */
+enum gw_exit gw_launch(const struct gw_launch_options *options)
+{
+    struct gw_launch_options now = *options;
+    struct gw_launch_again again = {.n = 0};
+    struct gw_launched_end end = {.is_lost = 0};
+    do {
+        enum gw_exit code = launch_once(&now, &end);
+        end.code = code;
+    } while (gw_launch_again(&again, &now, &end));
+    gw_signals_end_process();
+    return end.code;
 }

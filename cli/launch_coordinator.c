@@ -69,6 +69,8 @@ static void on_line(struct gw_launched *coordinator, const char *line)
     const char *step = gw_parent_word(line, "step");
     if (step)
         launcher->step = strtoull(step, NULL, 10);
+    launcher->end.is_lost |= strcmp(line, "lost") == 0;
+    launcher->end.has_saved |= strcmp(line, "saved") == 0;
     if (step && launcher->stopped && !launcher->hurried && !launcher->over)
         launcher->ticks_left = GW_LAUNCH_STOP_TICKS; /* it ends the job */
     if (!address || launcher->address[0] || launcher->over)
@@ -100,12 +102,14 @@ static void coordinator_ended(struct gw_launched *child, int status)
     }
     launcher->over = 1;
     launcher->code = GW_EXIT_FAILED;
-    if (WIFEXITED(status) && WEXITSTATUS(status) <= GW_EXIT_INTERRUPTED)
+    if (WIFEXITED(status) && WEXITSTATUS(status) <= GW_EXIT_INTERRUPTED) {
         launcher->code = (enum gw_exit)WEXITSTATUS(status); /* with a line */
-    else
+    } else {
+        launcher->end.is_lost = launcher->end.is_untold = 1;
         gw_launch_say("the coordinator (pid %d) died at step %" PRIu64 ": %s",
                       child->pid, launcher->step,
                       gw_child_how(status, launcher->kills, how));
+    }
     limit_others(launcher);
 }
 

@@ -6,6 +6,7 @@
  *   launch_coordinator.c  the coordinator, by which the others begin and end
  *   launch_member.c       servers and workers
  *   launch_program.c      programs of the user's as workers
+ *   launch_again.c        what follows a death: the job begins again, or not
  */
 #ifndef GW_CLI_LAUNCH_STATE_H
 #define GW_CLI_LAUNCH_STATE_H
@@ -75,6 +76,14 @@ struct gw_launched {
     char last[GW_LINES_LAST];
 };
 
+/* How the job ended, for launch_again.c. */
+struct gw_launched_end {
+    enum gw_exit code;
+    int is_lost;   /* a process died */
+    int is_untold; /* the coordinator did, and has not told what stands */
+    int has_saved; /* a checkpoint was complete */
+};
+
 struct gw_launcher {
     const struct gw_launch_options *options;
     uv_loop_t uv;
@@ -92,6 +101,7 @@ struct gw_launcher {
     unsigned ticks_since_stop, ticks_left; /* 0: no limit */
     unsigned grace_left; /* of programs, once the job is over */
     int stopped, hurried, now, over;
+    struct gw_launched_end end;
     enum gw_exit code;
     struct gw_typed typed; /* of the terminal's lines to a single program */
     int failed; /* exit code of the first program that failed, 0: none */
@@ -137,6 +147,20 @@ int gw_launch_start(struct gw_launched *child,
 
 /* Takes the lines that came before the child's end. */
 void gw_launch_hear_last(struct gw_launched *child);
+
+/* ---- launch_again.c ---- */
+
+struct gw_launch_again {
+    uint64_t at_ns[GW_RESTARTS_MAX]; /* the last [n] times */
+    unsigned n;
+};
+
+/* Once all processes are gone: non-zero where the job is to begin again, with
+   these options, since it lost a process and cluster.restarts allows it. Else
+   end->code is the exit code. */
+int gw_launch_again(struct gw_launch_again *again,
+                    struct gw_launch_options *options,
+                    struct gw_launched_end *end);
 
 /* ---- the kinds ---- */
 

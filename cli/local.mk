@@ -35,6 +35,7 @@ gradweir_SOURCES = \
 	%D%/json.h \
 	%D%/launch.c \
 	%D%/launch.h \
+	%D%/launch_again.c \
 	%D%/launch_child.c \
 	%D%/launch_coordinator.c \
 	%D%/launch_member.c \

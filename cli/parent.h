@@ -5,6 +5,9 @@
  *
  *   coordinator > launcher   at HOST:PORT      members join there
  *                            step N            about as far as the job is
+ *                            saved             a checkpoint is complete
+ *                            lost              the job ended by a death, and
+ *                                              can go on or begin anew
  *   launcher > coordinator   stop WHY          as a signal does
  *                            hurry             as a second signal does
  *                            gone PID HOW      a member's process has ended

@@ -28,6 +28,7 @@
 #define GW_SILENCE_FAR_US  5000000 /* 0, beyond */
 #define GW_SILENCE_MIN_US  500000
 #define GW_SILENCE_MAX_US  300000000
+#define GW_RESTARTS_MAX    100
 
 struct gw_string_list {
     size_t n;
@@ -179,6 +180,7 @@ struct gw_config {
         double silence;       /* seconds; 0: see gw_config_silence_us */
         double step_deadline; /* seconds without progress before a report */
         double abort_after;   /* seconds without progress, 0: never */
+        uint64_t restarts;    /* in ten minutes, by a launcher */
     } cluster;
     struct {
         double scale;  /* factor of lr for each push; 0: 1 / workers */

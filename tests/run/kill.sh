@@ -25,7 +25,7 @@ kill_one() {
   rm -rf "$scratch/ck"
   start l train "$job" --set train.steps=400000 --set train.eval_every=never \
     --set log.every=50 --set checkpoint.dir="$scratch/ck" \
-    --set checkpoint.every=200
+    --set checkpoint.every=200 --set cluster.restarts=0
   launcher=$started
   sleep "$2"
   if [ "$1" = train ]; then
@@ -50,7 +50,8 @@ kill_one() {
     [ $code -eq 137 ] && [ "$lines" -le 1 ] &&
       { [ "$lines" -eq 0 ] || grep -q '^gradweir: the launcher died at step [0-9]' "$scratch/l.err"; } ;;
   coordinator)
-    [ $code -eq 1 ] && grep -q "^gradweir: the coordinator (pid $victim) died at step [0-9]*: killed by signal 9" "$scratch/l.err" ;;
+    [ $code -eq $expected ] && grep -q "^gradweir: the coordinator (pid $victim) died at step [0-9]*: killed by signal 9" "$scratch/l.err" &&
+      { [ $code -eq 1 ] || grep -q '^gradweir: --resume goes on from step [1-9]' "$scratch/l.err"; } ;;
   *)
     [ $code -eq $expected ] && [ "$lines" -le 1 ] && grep -Eq "^gradweir: ($1 [0-9]+ \(.*pid $victim\) died at step [0-9]+|a process \(pid $victim\) died at step 0, before it had joined): killed by signal 9" "$scratch/l.err" &&
       { [ $code -eq 1 ] || grep -q '; --resume goes on from' "$scratch/l.err"; } ;;
