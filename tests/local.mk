@@ -598,6 +598,7 @@ EXTRA_DIST += \
 	%D%/python/test_torch_cuda.py \
 	%D%/python/test_torch_errors.py \
 	%D%/python/test_torch_habits.py \
+	%D%/python/test_torch_passes.py \
 	%D%/python/test_torch_servers.py \
 	%D%/python/test_torch_sizes.py \
 	%D%/python/test_torch_state.py \

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+import sys
+from typing import Any, Callable, Optional
 
 import torch
+from torch.autograd.function import BackwardCFunction
 
 Fired = Callable[[int, torch.nn.Parameter], None]
 
@@ -32,6 +34,38 @@ def hook_all(parameters: list[torch.nn.Parameter], fired: Fired) -> list[Any]:
 
 
 def after_backward(call: Callable[[], None]) -> None:
-    """From within a hook: runs `call` at the end of this backward pass, before
-    backward() returns."""
-    torch.autograd.Variable._execution_engine.queue_callback(call)
+    """From within a hook: runs `call` at the end of the script's backward(),
+    before it returns. A pass that a node of another pass makes, as reentrant
+    checkpoints of activations do, is a part of that one."""
+    queue = torch.autograd.Variable._execution_engine.queue_callback
+    queue(lambda: _end_pass(call))
+
+
+def _end_pass(call: Callable[[], None]) -> None:
+    node = _node_around()
+    if node is None:
+        call()
+    else:
+        _in_pass_of(node, lambda: after_backward(call))
+
+
+def _node_around() -> Optional[Any]:
+    """The node whose backward() makes the pass that goes on here, if one does."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_code is not BackwardCFunction.apply.__code__:
+        frame = frame.f_back
+    return frame and frame.f_locals["self"]
+
+
+def _in_pass_of(node: Any, call: Callable[[], None]) -> None:
+    """Runs `call` within the pass that `node` is computed in, which goes on to
+    the nodes after it."""
+    handles: list[Any] = []
+
+    def run(*_: Any) -> None:
+        if handles:
+            while handles:
+                handles.pop().remove()
+            call()
+
+    handles.extend(after.register_hook(run) for after, _ in node.next_functions if after is not None)

@@ -103,6 +103,7 @@ class WorkerExchange(Exchange):
         self._send(self.n, self._used)
         self.staging.flush()
 
+    @torch.no_grad()
     def take(self) -> None:
         if not self._has_weights:
             self._take_weights()
