@@ -171,12 +171,30 @@ def keeps_zeros(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Ten
     optimizer.step()
 
 
+def by_hand(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> None:
+    """No backward(): gradients are set, and one is none."""
+    parameters = list(model.parameters())
+    slopes = torch.autograd.grad(mean_loss(model, x), parameters)
+    for parameter, slope in zip(parameters[1:], slopes[1:]):
+        parameter.grad = slope
+    optimizer.step()
+
+
 def by_hand_after(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> None:
     """Changed after backward()."""
     optimizer.zero_grad()
     mean_loss(model, x).backward()
     for parameter in model.parameters():
         parameter.grad = parameter.grad * 0.5
+    optimizer.step()
+
+
+def without(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> None:
+    """step() with no gradient, with one, and again with that."""
+    optimizer.zero_grad(set_to_none=True)
+    optimizer.step()
+    mean_loss(model, x).backward()
+    optimizer.step()
     optimizer.step()
 
 
@@ -205,14 +223,15 @@ def hooks(model: nn.Module) -> None:
 @dataclass(frozen=True)
 class Case:
     """A step; the checkpoints of the model, which the plain script has not; what
-    the script does to the model before, or after, Optimizer takes it; passes of
-    a step; what servers, or the worker, say against it."""
+    the script does to the model before, or after, Optimizer takes it; passes and
+    steps of a round; what servers, or the worker, say against it."""
 
     step: Step
     reentrant: Optional[bool] = None
     before: Optional[Callable[[nn.Module], None]] = None
     after: Optional[Callable[[nn.Module], None]] = None
     passes: int = 1
+    steps: int = 1
     servers: tuple[str, ...] = ()
     worker: tuple[str, ...] = ()
 
@@ -235,6 +254,8 @@ CASES = {
     "no_grad": Case(within_no_grad),
     "closure": Case(closure),
     "zeros": Case(keeps_zeros),
+    "by hand": Case(by_hand),
+    "without": Case(without, passes=3, steps=3),
     "by hand after": Case(by_hand_after, servers=CHANGED),
     "sharpness": Case(sharpness, passes=2),
     "hooks": Case(plain, before=hooks),
@@ -292,7 +313,7 @@ class Passes(JobTest):
             code = 1 if words else 0
             outcome = self.job(beside, name, where, ranks=ranks, servers=1, code=code)
             self.assert_says(outcome, *words)
-            clock = STEPS * (case.passes if where == "worker" else 1)
+            clock = STEPS * (case.passes if where == "worker" else case.steps)
             self.assertEqual(len(outcome.told), 0 if words else ranks)
             for told in outcome.told.values():
                 self.assertLessEqual(told["apart"], 1e-6)
@@ -305,8 +326,8 @@ class Passes(JobTest):
                 self.check(name, where, 1)
 
     def test_two(self) -> None:
-        """two workers: checkpoints of either kind, an exchange for each pass of the script"""
-        for name in ("reentrant", "reentrant, passes", "not reentrant"):
+        """two workers: checkpoints of either kind, gradients by hand: those of all ranks"""
+        for name in ("reentrant", "reentrant, passes", "not reentrant", "by hand", "without"):
             for where in WHERES:
                 self.check(name, where, 2)
 

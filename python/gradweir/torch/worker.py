@@ -142,15 +142,17 @@ class WorkerExchange(Exchange):
             self.training.check()
 
     def step(self) -> None:
-        """Gradients of a short last accumulation are exchanged here."""
+        """Exchanges what no backward pass has: a short last accumulation, and
+        gradients that the script set itself, or steps by again."""
         if self._in_backward:
             raise RuntimeError(
                 "gradweir: a backward pass did not come to its end, for it raised an exception: "
                 "gradients were not averaged since then; let that exception end the script"
             )
-        if self._passes > 0:
+        if self._passes > 0 or not self._is_fresh:
             self._check_rest()
             self._exchange()
+            self.check()
         self._is_fresh = False
 
     def _check_rest(self) -> None:
