@@ -220,6 +220,28 @@ def hooks(model: nn.Module) -> None:
         parameter.register_hook(lambda gradient: gradient * 0.5)
 
 
+def late_hooks(model: nn.Module) -> None:
+    """Of the script: a gradient is halved after it was added."""
+
+    def halve(parameter: nn.Parameter) -> None:
+        parameter.grad.mul_(0.5)
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(halve)
+
+
+def dropping_hooks(model: nn.Module) -> None:
+    """Of the script: an optimizer of each parameter steps in backward()."""
+
+    def step(parameter: nn.Parameter) -> None:
+        with torch.no_grad():
+            parameter.add_(parameter.grad, alpha=-0.5)
+        parameter.grad = None
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(step)
+
+
 @dataclass(frozen=True)
 class Case:
     """A step; the checkpoints of the model, which the plain script has not; what
@@ -232,11 +254,17 @@ class Case:
     after: Optional[Callable[[nn.Module], None]] = None
     passes: int = 1
     steps: int = 1
+    overlap: str = "backward"
     servers: tuple[str, ...] = ()
     worker: tuple[str, ...] = ()
 
 
 CHANGED = ("was changed between backward() and step()", 'where="worker"')
+
+LATE = {late_hooks, dropping_hooks}
+IN_BACKWARD = ("changed in backward()", "hooks before gradweir.torch.Optimizer", 'overlap="none"')
+DROPPED = ("was dropped in backward()", "hook")
+WRITTEN = ("was written by the script",)
 
 CASES = {
     "reentrant": Case(of_leaf, reentrant=True),
@@ -260,27 +288,35 @@ CASES = {
     "sharpness": Case(sharpness, passes=2),
     "hooks": Case(plain, before=hooks),
     "hooks after": Case(plain, after=hooks),
+    "late hooks": Case(plain, before=late_hooks),
+    "late hooks after": Case(plain, after=late_hooks, servers=CHANGED, worker=IN_BACKWARD),
+    "late hooks after, none": Case(plain, after=late_hooks, overlap="none", servers=CHANGED),
+    "dropping hooks": Case(plain, after=dropping_hooks, servers=WRITTEN, worker=DROPPED),
 }
+if not hasattr(nn.Parameter, "register_post_accumulate_grad_hook"):  # torch before 2.1
+    CASES = {name: case for name, case in CASES.items() if not LATE & {case.before, case.after}}
 
 
 def beside(name: str, where: str) -> None:
     """Steps of the case, and of the plain script on the batches of all ranks."""
     case = CASES[name]
     model, alone = stack(case.reentrant), stack()
-    references = torch.optim.SGD(alone.parameters(), lr=0.5, momentum=0.9)
+    reference = torch.optim.SGD(alone.parameters(), lr=0.5, momentum=0.9)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
     for change in (case.before, case.after):
         if change is not None:
             change(alone)
     if case.before is not None:
         case.before(model)
-    optimizer = gradweir.torch.Optimizer(optimizer, model, where=where, log=False)
+    optimizer = gradweir.torch.Optimizer(
+        optimizer, model, where=where, overlap=case.overlap, log=False
+    )
     if case.after is not None:
         case.after(model)
     for step in range(STEPS):
         x = data(step)
         case.step(model, optimizer, x[RANK::WORLD])
-        case.step(alone, references, x)
+        case.step(alone, reference, x)
     tell(apart=apart(model, alone), clock=optimizer.clock)
     optimizer.finish()
 

@@ -80,12 +80,29 @@ class WorkerExchange(Exchange):
             self._try(lambda: self._push(i, gradient))
 
     def _after_backward(self) -> None:
+        self._check_hooks()
         exchanges = self._exchanges
         self._in_backward = False
         self._passes += 1
         if exchanges:
             self._exchange()
         self._watch.end_round()
+
+    def _check_hooks(self) -> None:
+        """Hooks of the script that are called after those of this module."""
+        for i, entry in enumerate(self.parameters):
+            gradient = entry.tensor.grad
+            if gradient is None and self._watch.fired[i] > 0:
+                raise ValueError(
+                    f"gradweir: the gradient of {entry.name} was dropped in backward() before it was "
+                    f"averaged, as by a hook that steps: let optimizer.step() take the step"
+                )
+            if gradient is not None and self._pushed[i] and self._watch.is_other(i, gradient):
+                raise ValueError(
+                    f"gradweir: the gradient of {entry.name} was changed in backward() after it had "
+                    f"left, as by a hook: register hooks before gradweir.torch.Optimizer, or pass "
+                    f'overlap="none"'
+                )
 
     # ---- the exchange ----
 
