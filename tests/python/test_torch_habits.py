@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import time
+import warnings
 
 import torch
 from torch import nn
@@ -117,7 +118,11 @@ class Fails(torch.autograd.Function):
 
 def changes(case: str) -> None:
     model = net()
-    options = {"worker": {"where": "worker"}, "held": {"where": "worker", "accumulate": 4}}
+    options = {
+        "worker": {"where": "worker"},
+        "local": {"where": "worker"},
+        "held": {"where": "worker", "accumulate": 4},
+    }
     name = case.split()[0]
     optimizer = gradweir.torch.Optimizer(_sgd(model), model, log=False, **options.get(name, {}))
     for step in range(4):
@@ -140,7 +145,12 @@ def changes(case: str) -> None:
             optimizer.zero_grad(set_to_none=True)
         if case == "held clip":
             nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
-        optimizer.step()
+        if case == "inner hook" and step == 1:
+            optimizer.inner.register_step_post_hook(lambda *_: None)
+        if case.endswith(" step"):
+            optimizer.inner.step()
+        else:
+            optimizer.step()
     optimizer.finish()
 
 
@@ -151,7 +161,29 @@ CHANGES = {
     "data": ("was changed between backward() and step()", "max_norm="),
     "dropped": ("was dropped between backward() and step()", 'overlap="none"'),
     "held clip": ("was changed before it was exchanged", "accumulate is 4"),
+    "inner step": ("has taken this optimizer", "call step() of what it returned"),
+    "local step": ("has taken this optimizer", "call step() of what it returned"),
+    "inner hook": ("register them on what gradweir.torch.Optimizer returned",),
 }
+if not hasattr(torch.optim.Optimizer, "register_step_post_hook"):  # torch before 2.0
+    del CHANGES["inner hook"]
+
+
+def steps_on(where: str) -> None:
+    """A scheduler of the optimizer that was taken, made before and after: it
+    lowers the rate, and warns of nothing."""
+    warnings.simplefilter("error")
+    model = net()
+    inner = _sgd(model, 1.0)
+    schedulers = [torch.optim.lr_scheduler.StepLR(inner, 1, gamma=0.5)]
+    optimizer = gradweir.torch.Optimizer(inner, model, where=where, log=False)
+    schedulers.append(torch.optim.lr_scheduler.StepLR(inner, 1, gamma=0.5))
+    schedulers.append(torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5))
+    for scheduler in schedulers:
+        _steps(model, optimizer, 1)
+        scheduler.step()
+    tell(lr=inner.param_groups[0]["lr"])
+    optimizer.finish()
 
 
 def writes_the_same() -> None:
@@ -191,9 +223,19 @@ class Habits(JobTest):
         """what would have no effect is one exception with the remedy"""
         for case, words in CHANGES.items():
             with self.subTest(case):
-                outcome = self.job(changes, case, ranks=1, servers=1, code=1)
+                policy = "local:2" if "local" in case else "sync"
+                settings = (f"cluster.policy={policy}",)
+                outcome = self.job(changes, case, ranks=1, servers=1, settings=settings, code=1)
                 for word in words:
                     self.assertIn(word, outcome.text)
+
+    def test_schedulers(self) -> None:
+        """a scheduler may be that of the optimizer that was taken"""
+        for where, policy in (("servers", "sync"), ("worker", "sync"), ("worker", "local:2")):
+            with self.subTest(where, policy=policy):
+                settings = (f"cluster.policy={policy}",)
+                outcome = self.job(steps_on, where, settings=settings)
+                self.assertEqual(outcome.told[0]["lr"], 0.125)
 
     def test_the_same(self) -> None:
         """weights that are written and put back are no change"""

@@ -1,8 +1,11 @@
-"""A hook on each parameter that runs when its gradient has grown."""
+"""Hooks on what PyTorch does: a gradient has grown, a pass ends, an optimizer is
+asked to step."""
 
 from __future__ import annotations
 
+import functools
 import sys
+import types
 from typing import Any, Callable, Optional
 
 import torch
@@ -69,3 +72,16 @@ def _in_pass_of(node: Any, call: Callable[[], None]) -> None:
             call()
 
     handles.extend(after.register_hook(run) for after, _ in node.next_functions if after is not None)
+
+
+def guard_step(optimizer: torch.optim.Optimizer, check: Callable[[], None]) -> None:
+    """Calls check() before each step() of an optimizer; by an exception it
+    refuses the step."""
+    own = optimizer.step
+
+    @functools.wraps(own)  # with the marks that schedulers look for
+    def step(_: torch.optim.Optimizer, *arguments: Any, **options: Any) -> Any:
+        check()
+        return own(*arguments, **options)
+
+    optimizer.step = types.MethodType(step, optimizer)  # type: ignore[method-assign]

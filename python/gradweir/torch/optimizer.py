@@ -14,7 +14,7 @@ from gradweir import checkpoint, library
 from gradweir.job import Job
 from gradweir.torch.exchange import Exchange, Weight
 from gradweir.torch.forward import Forward
-from gradweir.torch.hooks import hook_all
+from gradweir.torch.hooks import guard_step, hook_all
 from gradweir.torch.local import LocalExchange
 from gradweir.torch.rules import describe, kind_of
 from gradweir.torch.servers import ServersExchange
@@ -123,6 +123,9 @@ class Optimizer(Member, torch.optim.Optimizer):
             raise
         self._hooks = hook_all([entry.tensor for entry in self._parameters], self._exchange.fired)
         self._forward = self._forward_of(model) if overlap == "both" else None
+        self._steps_inner = False
+        if self.where != "worker":
+            guard_step(optimizer, self._check_inner)
         if log and self.rank == 0:
             self._say()
 
@@ -356,6 +359,7 @@ class Optimizer(Member, torch.optim.Optimizer):
         self._check_parameters()
         if self.where == "servers":
             self._check_scaler()
+            self._check_hooks()
             self._count_step()
         else:
             if self.where == "worker":
@@ -378,7 +382,28 @@ class Optimizer(Member, torch.optim.Optimizer):
         for name in ("grad_scale", "found_inf"):
             if hasattr(self, name):
                 setattr(self.inner, name, getattr(self, name))
-        self.inner.step()
+        self._steps_inner = True
+        try:
+            self.inner.step()
+        finally:
+            self._steps_inner = False
+
+    def _check_inner(self) -> None:
+        """A step of the script's own optimizer would exchange nothing."""
+        if not self._steps_inner:
+            raise RuntimeError(
+                "gradweir: gradweir.torch.Optimizer has taken this optimizer, whose own step() the "
+                "other ranks would not hear of: call step() of what it returned"
+            )
+
+    def _check_hooks(self) -> None:
+        """Nobody calls those of an optimizer that does not step."""
+        for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
+            if getattr(self.inner, name, None):
+                raise RuntimeError(
+                    "gradweir: servers take the step, and hooks of the script's own optimizer are "
+                    "not called: register them on what gradweir.torch.Optimizer returned"
+                )
 
     def _wait_in_forward(self) -> None:
         """From the second step on, when it is known which modules wait."""
