@@ -46,6 +46,7 @@ class Checkpoint:
     step: int
     optimizer: str
     tensors: dict[str, Tensor]
+    policy: str = "sync"
 
 
 def find(directory: Union[str, Path]) -> Path:
@@ -122,7 +123,8 @@ def read(directory: Union[str, Path]) -> Checkpoint:
     for row in body["files"]:
         if row["name"].startswith("shard-"):
             _read_shard(_read_file(path / row["name"], row), tensors, updates)
-    return Checkpoint(body["state"]["clock"], body["optimizer"], tensors)
+    policy = body.get("policy") or "sync"
+    return Checkpoint(body["state"]["clock"], body["optimizer"], tensors, policy)
 
 
 # ---- writing ----
@@ -211,7 +213,7 @@ def _body_of(held: Checkpoint, file: str, data: bytes) -> dict:
         "keys_hash": _hash_of(held.tensors),
         "keys": keys,
         "optimizer": held.optimizer,
-        "policy": "sync",
+        "policy": held.policy,
         "job": _JOB,
         "files": [
             {"name": file, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}

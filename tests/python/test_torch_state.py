@@ -162,6 +162,42 @@ def goes_on(kind: str) -> None:
         )
 
 
+def begins(where: str, kind: str) -> None:
+    """Three steps, for what servers save."""
+    model = nn.Linear(3, 2)
+    optimizer = OTHERS[kind](model.parameters())
+    with gradweir.torch.Optimizer(optimizer, model, where=where, log=False) as optimizer:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(2, 3)).sum().backward()
+            optimizer.step()
+
+
+def loads_other() -> None:
+    """A state dict of another optimizer, in a job that goes on."""
+    model = nn.Linear(3, 2)
+    optimizer = gradweir.torch.Optimizer(OTHERS["adamw"](model.parameters()), model, log=False)
+    own = optimizer.inner.state_dict()
+    optimizer.load_state_dict(own)
+    optimizer.load_state_dict(OTHERS["momentum"](nn.Linear(3, 2).parameters()).state_dict())
+
+
+OTHERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
+    "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.1),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.1),
+    "amsgrad": lambda p: torch.optim.AdamW(p, lr=0.1, amsgrad=True),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.1),
+}
+
+
+def _load(where: str, kind: str) -> None:
+    model = nn.Linear(3, 2)
+    gradweir.torch.load_checkpoint(where, model, OTHERS[kind](model.parameters()))
+
+
 def _small(model: nn.Module) -> tuple[nn.Module, torch.optim.Optimizer]:
     return model, torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -241,6 +277,48 @@ class State(JobTest):
         gradweir.torch.save_checkpoint(self.dir, *_small(nn.Linear(3, 1)))
         with self.assertRaisesRegex(ValueError, r"weight is \(1, 3\) in the checkpoint, and \(4, 3\)"):
             gradweir.torch.load_checkpoint(self.dir, nn.Linear(3, 4))
+
+    def test_another_optimizer(self) -> None:
+        """states of another optimizer are refused, and both are named"""
+        for saved, fitting in (
+            ("sgd", ("sgd", "momentum", "nesterov")),
+            ("nesterov", ("sgd", "momentum", "nesterov")),
+            ("adam", ("adam",)),
+            ("adamw", ("adamw",)),
+        ):
+            where = os.path.join(self.dir, saved)
+            model = nn.Linear(3, 2)
+            gradweir.torch.save_checkpoint(where, model, OTHERS[saved](model.parameters()))
+            for kind in OTHERS:
+                with self.subTest(saved, kind=kind):
+                    if kind in fitting:
+                        _load(where, kind)
+                        continue
+                    name = type(OTHERS[kind](model.parameters())).__name__
+                    words = f"states of {saved}, and the optimizer is {name}"
+                    with self.assertRaisesRegex(ValueError, words):
+                        _load(where, kind)
+
+    def test_outer_states(self) -> None:
+        """states of servers that drive exchanges are no script's"""
+        settings = ("checkpoint.dir=ck", "cluster.policy=diloco:2")
+        self.job(begins, "servers", "nesterov", settings=settings)
+        where = os.path.join(self.dir, "ck")
+        with self.assertRaisesRegex(ValueError, "diloco:2.*nesterov.*leave it out"):
+            _load(where, "nesterov")
+        _load(where, "sgd")
+        gradweir.torch.load_checkpoint(where, nn.Linear(3, 2))
+
+    def test_means(self) -> None:
+        """servers that only average have no weights to load"""
+        self.job(begins, "worker", "sgd", settings=("checkpoint.dir=ck",))
+        with self.assertRaisesRegex(ValueError, "weight is a mean.*no weights.*script's own"):
+            gradweir.torch.load_checkpoint(os.path.join(self.dir, "ck"), nn.Linear(3, 2))
+
+    def test_another_state_dict(self) -> None:
+        """load_state_dict() of another optimizer's is refused"""
+        outcome = self.job(loads_other, ranks=1, code=1)
+        self.assert_says(outcome, "state dict is of", "momentum", "this one is AdamW", "betas")
 
     def test_worker_resume(self) -> None:
         """where="worker" keeps no weights on servers, and says so at --resume"""

@@ -16,14 +16,12 @@ from gradweir.torch.exchange import Exchange, Weight
 from gradweir.torch.forward import Forward
 from gradweir.torch.hooks import guard_step, hook_all
 from gradweir.torch.local import LocalExchange
-from gradweir.torch.rules import describe, kind_of
+from gradweir.torch.rules import LOCAL, check_options, describe, kind_of, kinds_of
 from gradweir.torch.servers import ServersExchange
 from gradweir.torch.state import has_states, state_dict_of
 from gradweir.torch.tensors import Entry, buffers_of, frozen_of, names_of, parameters_of
 from gradweir.torch.worker import WorkerExchange
 from gradweir.training import Member, Score, Training, give_up
-
-_LOCAL = ("local", "diloco", "easgd", "downpour")
 
 
 def _one_of(name: str, value: str, words: Sequence[str]) -> str:
@@ -206,8 +204,7 @@ class Optimizer(Member, torch.optim.Optimizer):
 
     def _where(self, where: str, kind: Optional[str]) -> str:
         """"servers", "worker" or "local"."""
-        words = [word.split(" until")[0].strip() for word in self.policy.split(",")]
-        kinds = {word.split(":")[0] for word in words}
+        kinds = kinds_of(self.policy)
         if where == "auto":
             where = "servers" if kind is not None else "worker"
         if where == "servers":
@@ -220,7 +217,7 @@ class Optimizer(Member, torch.optim.Optimizer):
             return "servers"
         if kinds == {"sync"}:
             return "worker"
-        if kinds <= set(_LOCAL):
+        if kinds <= set(LOCAL):
             return "local"
         raise ValueError(
             f"gradweir: {describe(self.inner)} runs in the script, and under cluster.policy = "
@@ -315,6 +312,7 @@ class Optimizer(Member, torch.optim.Optimizer):
         if self.where != "servers":
             self.inner.load_state_dict(state_dict)
             return
+        check_options(self.inner, state_dict["param_groups"])
         self._check_states(state_dict["state"])
         self.inner.load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})
 

@@ -36,6 +36,12 @@ def _adamw_kind(groups: list[dict[str, Any]]) -> Optional[str]:
     return None if any(group["amsgrad"] for group in groups) else "adamw"
 
 
+# An option that only some of them have.
+_OPTIONS = ("momentum", "nesterov", "betas", "eps", "amsgrad")
+_CLASSES = {"sgd": "SGD", "momentum": "SGD", "nesterov": "SGD", "adam": "Adam", "adamw": "AdamW"}
+# Policies under which ranks take steps of their own.
+LOCAL = ("local", "diloco", "easgd", "downpour")
+
 _KINDS = {torch.optim.SGD: _sgd_kind, torch.optim.Adam: _adam_kind, torch.optim.AdamW: _adamw_kind}
 
 
@@ -58,6 +64,42 @@ def describe(optimizer: torch.optim.Optimizer) -> str:
     ]
     name = type(optimizer).__name__
     return f"{name} with {', '.join(flags)}" if flags else name
+
+
+def kinds_of(policy: str) -> set[str]:
+    """The words of cluster.policy, without their numbers."""
+    return {word.split(" until")[0].strip().split(":")[0] for word in policy.split(",")}
+
+
+def check_states(optimizer: torch.optim.Optimizer, of: str, policy: str) -> None:
+    """ValueError: the states of `of`, which servers ran under a policy, are not
+    an optimizer's."""
+    kind = kind_of(optimizer)
+    if kind == "sgd" and _CLASSES.get(of) == "SGD":
+        return  # has none
+    if kinds_of(policy) <= set(LOCAL):
+        raise ValueError(
+            f'gradweir: under cluster.policy = "{policy}" servers had the states of their own '
+            f"{of}, and not those of the script's {describe(optimizer)}: leave it out, and load "
+            f"the weights alone"
+        )
+    if kind is None or _CLASSES[kind] != _CLASSES.get(of):
+        raise ValueError(
+            f"gradweir: the checkpoint has the states of {of}, and the optimizer is "
+            f"{describe(optimizer)}: make one of that class, or leave it out, and load the "
+            f"weights alone"
+        )
+
+
+def check_options(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]]) -> None:
+    """ValueError: groups of a state dict are those of another optimizer."""
+    for own, other in zip(optimizer.param_groups, groups):
+        ours, theirs = ([name for name in _OPTIONS if name in group] for group in (own, other))
+        if ours != theirs:
+            raise ValueError(
+                f"gradweir: the state dict is of an optimizer with {', '.join(theirs)}, and this "
+                f"one is {describe(optimizer)}, with {', '.join(ours)}"
+            )
 
 
 def terms_of(group: dict[str, Any]) -> Terms:

@@ -8,7 +8,7 @@ from typing import Any, Iterable, Mapping, Union
 import torch
 
 from gradweir import checkpoint, library
-from gradweir.torch.rules import describe, kind_of
+from gradweir.torch.rules import check_states, describe, kind_of
 from gradweir.torch.tensors import BUFFER, Entry, buffers_of, names_of, parameters_of
 
 # What the servers' optimizers keep of a parameter, by torch's names.
@@ -65,11 +65,13 @@ def load_checkpoint(
     `directory`: a checkpoint, or a checkpoint.dir of which the newest is taken.
     `optimizer`: made from the model's parameters, of the class that the servers
     ran; it gets their states. Returns the step. FileNotFoundError, ValueError:
-    there is no whole checkpoint. KeyError: it has not all of the model's
-    parameters. What the script keeps itself (frozen parameters, buffers of
+    there is no whole checkpoint, or it has no weights, or other states. KeyError:
+    it has not all of the model's parameters. What the script keeps itself (frozen parameters, buffers of
     integers) stays as it is.
     """
     held = checkpoint.read(directory)
+    if optimizer is not None:
+        check_states(getattr(optimizer, "inner", optimizer), held.optimizer, held.policy)
     with torch.no_grad():
         _load_into(model.named_parameters(), "", held, True)
         _load_into(model.named_buffers(), BUFFER, held, False)
@@ -151,6 +153,11 @@ def _load_into(
             raise ValueError(
                 f"gradweir: {prefix}{name} is {found.shape} in the checkpoint, and "
                 f"{tuple(tensor.shape)} in the model"
+            )
+        if found is not None and is_parameter and found.rule == library.RULE_MEAN:
+            raise ValueError(
+                f'gradweir: {name} is a mean of gradients in the checkpoint: with where="worker" '
+                f"servers have no weights; load the script's own checkpoint"
             )
         if found is not None:
             tensor.copy_(_tensor(found.weights, found.shape))
