@@ -104,6 +104,8 @@ class Job:
         except BaseException:
             self.close()
             raise
+        self.rank: int = quick.rank(self._handle)
+        self.ranks: int = quick.ranks(self._handle)
 
     # ---- failures and waits ----
 
@@ -134,14 +136,6 @@ class Job:
                 self._fails(status)
 
     # ---- the job ----
-
-    @property
-    def rank(self) -> int:
-        return quick.rank(self._handle)
-
-    @property
-    def ranks(self) -> int:
-        return quick.ranks(self._handle)
 
     def setting(self, key: str) -> str:
         """The value of a key of the job, "cluster.policy", as text."""
@@ -312,7 +306,8 @@ class Job:
         self._wait(slow.finish)
 
     def fail(self, line: str) -> None:
-        """Ends the job for all ranks, with a line about this rank's failure."""
+        """Ends the job for all ranks, with a line about this rank's failure, which
+        they hear at close()."""
         slow.fail(self._handle, line.encode())
 
     def stop(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import weakref
 from types import TracebackType
 from typing import Callable, Iterable, Iterator, NoReturn, Optional, Tuple, TypeVar
@@ -45,6 +46,7 @@ class Training:
         self._score = score
         self._finished = False
         self._next_result: Optional[Result] = None
+        self.use()
         _on_exit(self)
 
     @property
@@ -52,8 +54,14 @@ class Training:
         """The number of the step that has begun, from 0; of all, at the end."""
         return self.job.step.number
 
+    def use(self) -> None:
+        """The script's thread that trains is this one: an exception that ends it
+        ends the job."""
+        self.thread = threading.current_thread()
+
     def check(self) -> None:
         """Raises JobEnded if no step has begun."""
+        self.use()
         if self.ended is not None:
             raise self.ended
 
@@ -134,6 +142,8 @@ class Training:
         """Leaves the job, which fails by that unless it was finished."""
         self._let_go()
         self.job.close()
+        if not _going:
+            _unhook_threads()
 
     def _let_go(self) -> None:
         """Nothing is left to say to the job."""
@@ -167,6 +177,7 @@ class Member:
     def steps(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, until the job has no further step."""
         for item in items:
+            self.training.use()
             if self.training.ended is not None:
                 return
             yield item
@@ -180,6 +191,7 @@ class Member:
     def fail(self, line: str) -> None:
         """Ends the job for all ranks, with a line about this rank's failure."""
         self.training.fail(line)
+        self.training.close()
 
     def __exit__(
         self,
@@ -223,6 +235,7 @@ def give_up(job: Job, error: BaseException) -> None:
 _open: "weakref.WeakSet[Training]" = weakref.WeakSet()
 _going: "set[Training]" = set()  # are to say good-bye, also if no script keeps them
 _hook_before = None
+_thread_hook_before = None
 
 
 def _on_exit(training: Training) -> None:
@@ -233,6 +246,7 @@ def _on_exit(training: Training) -> None:
         _hook_before = sys.excepthook
         sys.excepthook = _on_exception
         atexit.register(_at_exit, os.getpid())
+    _hook_threads()
     _open.add(training)
     _going.add(training)
 
@@ -246,6 +260,36 @@ def _on_exception(
         _end_with(error)
     if _hook_before is not None:
         _hook_before(kind, error, trace)
+
+
+def _hook_threads() -> None:
+    global _thread_hook_before
+    if _thread_hook_before is None:
+        _thread_hook_before = threading.excepthook
+        threading.excepthook = _on_thread_exception
+
+
+def _unhook_threads() -> None:
+    """Unless a hook of somebody else's leads here."""
+    global _thread_hook_before
+    if threading.excepthook is _on_thread_exception:
+        threading.excepthook, _thread_hook_before = _thread_hook_before, None
+
+
+def _on_thread_exception(raised: threading.ExceptHookArgs) -> None:
+    """As _on_exception, of a thread that trains; a thread that leaves by
+    sys.exit() says nothing, as under threading's own hook."""
+    error, before = raised.exc_value, _thread_hook_before
+    mine = [training for training in list(_open) if training.thread is threading.current_thread()]
+    if error is not None and not isinstance(error, SystemExit):
+        for training in mine:
+            training.fail(line_of(error))
+            training.close()
+    if any(training.is_over and training.ended is error for training in mine):
+        if not isinstance(error, Interrupted):  # of which _at_exit has the line
+            print(f"gradweir: {error}; this thread ends here", file=sys.stderr)
+    elif before is not None:
+        before(raised)
 
 
 def _end_with(ended: BaseException) -> NoReturn:

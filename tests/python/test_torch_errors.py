@@ -243,6 +243,68 @@ def leaves(case: str, place: str) -> None:
     tell(digest=digest(model))
 
 
+def in_thread(case: str) -> None:
+    """A thread trains. "raises": rank 1's in a step, and its script stays.
+    "behind": rank 0 ends the job, and nobody catches the exception of rank 1."""
+    model = net()
+    optimizer = gradweir.torch.Optimizer(_sgd(model), model, log=False)
+
+    def train() -> None:
+        for step in range(400 if case == "behind" and RANK == 1 else 20):
+            optimizer.zero_grad()
+            if case == "raises" and RANK == 1 and step == 2:
+                raise KeyError("the camera is gone")
+            loss_of(model, *batch(step)).backward()
+            optimizer.step()
+
+    began = time.monotonic()
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    tell(after=time.monotonic() - began)
+    time.sleep(8 if case == "raises" and RANK == 1 else 0)
+
+
+def fails_and_stays() -> None:
+    """Rank 1 says that it has failed, and its script goes on with something else."""
+    model = net()
+    optimizer = gradweir.torch.Optimizer(_sgd(model), model, log=False)
+    began = time.monotonic()
+    if RANK == 1:
+        optimizer.fail("no bread")
+        tell(rank=optimizer.rank, clock=optimizer.clock)
+        time.sleep(8)
+        return
+    try:
+        for step in range(20):
+            optimizer.zero_grad()
+            loss_of(model, *batch(step)).backward()
+            optimizer.step()
+    finally:
+        tell(after=time.monotonic() - began)
+
+
+def beside_threads() -> None:
+    """An exception of a thread that has no part in the job; the script's own
+    hook hears it, and is there again afterwards."""
+    seen = []
+
+    def hook(arguments) -> None:
+        seen.append(arguments.exc_type.__name__)
+
+    threading.excepthook = hook
+    model = net()
+    with gradweir.torch.Optimizer(_sgd(model), model, log=False) as optimizer:
+        for step in range(3):
+            thread = threading.Thread(target=lambda: 1 // 0)
+            thread.start()
+            thread.join()
+            optimizer.zero_grad()
+            loss_of(model, *batch(step)).backward()
+            optimizer.step()
+    tell(seen=seen, restored=threading.excepthook is hook)
+
+
 def two_optimizers(other: str) -> None:
     """A GAN: two jobs, each with its own steps."""
     torch.manual_seed(1)
@@ -340,6 +402,25 @@ class Errors(JobTest):
                     )
                     digests = {told["digest"] for told in outcome.told.values()}
                     self.assertEqual(len(digests), 1, outcome.text)
+
+    def test_threads(self) -> None:
+        """an exception of the thread that trains ends the job; of another one it does not"""
+        outcome = self.job(in_thread, "raises", code=1)
+        self.assertLess(outcome.told[0]["after"], 5)
+        self.assert_says(outcome, "gradweir: worker 1", "KeyError: 'the camera is gone'")
+        outcome = self.job(in_thread, "behind", settings=("cluster.policy=async",))
+        self.assert_says(outcome, "the job has no further step; this thread ends here")
+        self.assertNotIn("Traceback", outcome.text)
+        for told in self.job(beside_threads).told.values():
+            self.assertEqual(told["seen"], ["ZeroDivisionError"] * 3)
+            self.assertTrue(told["restored"])
+
+    def test_fail(self) -> None:
+        """fail() ends the job at once, whatever the script does afterwards"""
+        outcome = self.job(fails_and_stays, code=1)
+        self.assertLess(outcome.told[0]["after"], 5)
+        self.assertEqual(outcome.told[1], {"rank": 1, "clock": 0})
+        self.assert_says(outcome, "gradweir: worker 1", "no bread")
 
     def test_two_optimizers(self) -> None:
         """two optimizers in a script are two jobs"""

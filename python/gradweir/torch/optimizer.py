@@ -275,6 +275,7 @@ class Optimizer(Member, torch.optim.Optimizer):
 
     def zero_grad(self, *arguments: bool, **options: bool) -> None:
         """As torch's, whose default is another one since 2.0."""
+        self.training.use()
         self.inner.zero_grad(*arguments, **options)
 
     def add_param_group(self, group: dict[str, Any]) -> None:
