@@ -18,6 +18,10 @@ WAIT_MS = 100
 LONG_COPY = 1 << 20
 
 
+# The coordinators that this process has joined.
+_joined: set[str] = set()
+
+
 @dataclass(frozen=True)
 class Key:
     """A tensor of the job: its name, shape and type (``library.F32`` ..)."""
@@ -57,6 +61,16 @@ def coordinator_beside(store: bool) -> Optional[str]:
     if not store or os.environ.get("GRADWEIR_COORDINATOR") or not host or not port:
         return None
     return f"{host}:{int(port) + 1}"
+
+
+def _second_of(error: Error) -> Error:
+    """What the coordinator says to a process that has been a member already."""
+    return Error(
+        error.status,
+        f"{error.text}: this process has joined this job already, and each Optimizer needs a job "
+        f"of its own: start another one by gradweir coordinator and gradweir server, and pass "
+        f"coordinator=HOST:PORT, or have one Optimizer over all parameters",
+    )
 
 
 class Job:
@@ -99,11 +113,15 @@ class Job:
         if status != library.OK:
             raise Error(status, why.value.decode(errors="replace"))
         self.step = library.Step()
+        place = coordinator or os.environ.get("GRADWEIR_COORDINATOR", "")
         try:
             self._wait(slow.join)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if type(error) is Error and place in _joined:
+                raise _second_of(error) from None
             raise
+        _joined.add(place)
         self.rank: int = quick.rank(self._handle)
         self.ranks: int = quick.ranks(self._handle)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -305,6 +306,19 @@ def beside_threads() -> None:
     tell(seen=seen, restored=threading.excepthook is hook)
 
 
+def second_job(case: str) -> None:
+    """Two optimizers under one job: both at once, one after the other, and
+    beside a process group."""
+    if case == "group":
+        importlib.import_module("gradweir.torch.backend")
+        torch.distributed.init_process_group("gradweir")
+    for _ in range(2):
+        model = net()
+        optimizer = gradweir.torch.Optimizer(_sgd(model), model, log=False)
+        if case == "later":
+            optimizer.finish()
+
+
 def two_optimizers(other: str) -> None:
     """A GAN: two jobs, each with its own steps."""
     torch.manual_seed(1)
@@ -421,6 +435,17 @@ class Errors(JobTest):
         self.assertLess(outcome.told[0]["after"], 5)
         self.assertEqual(outcome.told[1], {"rank": 1, "clock": 0})
         self.assert_says(outcome, "gradweir: worker 1", "no bread")
+
+    def test_second_job(self) -> None:
+        """a second optimizer in a job of one hears that each needs a job, and how"""
+        for case, line in (
+            ("both", "the job has all its members"),
+            ("later", "the coordinator ended the job"),
+            ("group", "the job has all its members"),
+        ):
+            with self.subTest(case):
+                outcome = self.job(second_job, case, ranks=1, code=1)
+                self.assert_says(outcome, line, "has joined this job already", "coordinator=")
 
     def test_two_optimizers(self) -> None:
         """two optimizers in a script are two jobs"""
