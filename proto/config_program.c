@@ -47,6 +47,32 @@ set_clip(struct gw_config *config, double clip, struct gw_error *error)
     return gw_config_set(config, assignment, error);
 }
 
+/* A program knows the norm by its own name for it. */
+static enum gw_status check_max_norm(const struct gw_config *config,
+                                     struct gw_error *error)
+{
+    struct gw_policy_plan plan;
+    char shown[GW_WORD_BYTES];
+    if (strcmp(gw_config_clip_key(config), "train.clip") != 0 ||
+        gw_policy_plan_parse(config->cluster.policy, &plan, NULL))
+        return GW_OK;
+    for (size_t i = 0; i < plan.n; i++) {
+        const struct gw_policy_word *word = &plan.phase[i].word;
+        int is_local = gw_policy_is_local(word->kind);
+        if (gw_policy_is_together(word->kind) && !is_local)
+            continue;
+        gw_policy_word_print(word, shown);
+        return gw_fail(error, GW_EUSAGE,
+                       "max_norm is that of the mean gradient, and under "
+                       "cluster.policy = %s %s; leave max_norm out, or take "
+                       "sync",
+                       shown,
+                       is_local ? "workers take steps of their own"
+                                : "servers apply each push by itself");
+    }
+    return GW_OK;
+}
+
 enum gw_status gw_config_take_program(struct gw_config *config,
                                       const struct gw_program *program,
                                       struct gw_error *error)
@@ -56,6 +82,8 @@ enum gw_status gw_config_take_program(struct gw_config *config,
         status = set_optimizer(config, program->optimizer, error);
     if (status == GW_OK && program->clip != 0)
         status = set_clip(config, program->clip, error);
+    if (status == GW_OK && program->clip != 0)
+        status = check_max_norm(config, error);
     return status == GW_OK ? gw_config_check(config, error) : status;
 }
 

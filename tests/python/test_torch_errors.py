@@ -65,7 +65,7 @@ def refuses(case: str) -> None:
     elif case == "amsgrad":
         optimizer = torch.optim.AdamW(model.parameters(), amsgrad=True)
         options = {"where": "servers"}
-    elif case == "max_norm":
+    elif case in ("max_norm", "max_norm async"):
         options = {"max_norm": 1.0}
     elif case == "norms":
         options = {"max_norm": 1.0 + RANK}
@@ -128,6 +128,7 @@ REFUSED = {
     "unknown": ((), ("servers do not know Adagrad", 'where="worker"')),
     "amsgrad": ((), ("AdamW with amsgrad", 'where="worker"')),
     "max_norm": (("train.clip=2",), ("train.clip = 2, the program asks for 1; leave that line",)),
+    "max_norm async": (("cluster.policy=async",), ("cluster.policy = async", "leave max_norm out")),
     "weight": (("cluster.policy=local:2",), ("weight= is of gradients", "local:2", "leave it out")),
     "norms": ((), ("largest norm of a gradient", "for 1", "for 2", "worker")),
     "policy": (("cluster.policy=async",), ("Adagrad runs in the script", "async")),

@@ -38,6 +38,14 @@ static void job(const char *policy, const char *const *settings)
     apply(settings);
 }
 
+/* A job of a program. */
+static void external(const char *policy)
+{
+    gw_config_default(&config);
+    apply(SETTINGS("model.kind=external", "cluster.workers=4"));
+    strcpy(config.cluster.policy, policy);
+}
+
 static void
 refuses(const char *policy, const char *const *settings, const char *line)
 {
@@ -120,6 +128,42 @@ static void local_steps_are_not_clipped(void **state)
     composes("local:16", SETTINGS("train.commit=whole"));
     composes("diloco:9", SETTINGS("policy.inner=adamw"));
     composes("local:16", SETTINGS("checkpoint.dir=c", "policy.inner=momentum"));
+}
+
+/* The line has the program's word: its job has no train.clip. */
+static void a_norm_of_a_program_is_refused_by_its_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *policy, *line;
+    } row[] = {
+        {"async", "max_norm is that of the mean gradient, and under "
+                  "cluster.policy = async servers apply each push by itself; "
+                  "leave max_norm out, or take sync"},
+        {"sync until 5, ssp:2",
+         "max_norm is that of the mean gradient, and under cluster.policy = "
+         "ssp:2 servers apply each push by itself; leave max_norm out, or take "
+         "sync"},
+        {"sync until 5, local:4",
+         "max_norm is that of the mean gradient, and under cluster.policy = "
+         "local:4 workers take steps of their own; leave max_norm out, or take "
+         "sync"},
+    };
+    const struct gw_program program = {.optimizer = "", .clip = 1};
+    const char *const passes[] = {"sync", "backup:1", "local:4", "diloco:4"};
+    struct gw_error error = {0};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        external(row[i].policy);
+        assert_int_equal(gw_config_take_program(&config, &program, &error),
+                         GW_EUSAGE);
+        assert_string_equal(error.text, row[i].line);
+    }
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        external(passes[i]);
+        assert_int_equal(gw_config_take_program(&config, &program, &error),
+                         GW_OK);
+        assert_true(gw_config_clip(&config) == 1);
+    }
 }
 
 static void own_steps_are_clipped_where_there_are_some(void **state)
@@ -403,6 +447,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_push_decides_alone),
         cmocka_unit_test(local_steps_are_not_clipped),
+        cmocka_unit_test(a_norm_of_a_program_is_refused_by_its_name),
         cmocka_unit_test(own_steps_are_clipped_where_there_are_some),
         cmocka_unit_test(backup_decides_who_counts),
         cmocka_unit_test(whole_steps_where_they_are_needed),
