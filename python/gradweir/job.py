@@ -9,7 +9,7 @@ from typing import Callable, NoReturn, Optional, Sequence
 
 from gradweir import library
 from gradweir.errors import Error, Interrupted, JobEnded
-from gradweir.library import quick, slow
+from gradweir.library import FLOAT_BYTES, quick, slow
 
 # A wait gives the interpreter's lock up for so long at most: then signals and
 # other threads have their turn.
@@ -280,13 +280,19 @@ class Job:
         """This rank's weight in the step, before its first push; 0: nothing."""
         self._check(quick.weigh(self._handle, weight))
 
-    def push(self, key: int, address: int, nbytes: int = 0) -> None:
-        """The gradient of a key, of its type and shape, contiguous. It is read
-        before this returns; the network is not waited for."""
+    def push(self, key: int, address: Optional[int], nbytes: int = 0) -> None:
+        """The gradient of a key, of its type and shape, contiguous; None: it is in
+        the library's own array. It is read before this returns; the network is not
+        waited for."""
         calls = slow if nbytes >= LONG_COPY else quick
         status = calls.push(self._handle, key, address)
         if status != library.OK:
             self._fails(status)
+
+    def push_f32(self, key: int, address: int, elems: int) -> None:
+        """As push(), of fp32 numbers whatever the key's type."""
+        ctypes.memmove(quick.gradients(self._handle, key), address, elems * FLOAT_BYTES)
+        self.push(key, None)
 
     def skip(self, first: int, n: int, counts: bool = False) -> None:
         """Keys [first, first + n) have no gradient in this step. `counts`: where

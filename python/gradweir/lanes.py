@@ -16,8 +16,8 @@ from typing import Deque
 
 from gradweir import library
 from gradweir.job import Job, Key
+from gradweir.library import FLOAT_BYTES
 
-FLOAT_BYTES = 4
 # (elements of a lane, lanes): from 16 KiB, below which a sum is padded, to 1 MiB
 SIZES = ((1 << 18, 32), (1 << 16, 12), (1 << 14, 12), (1 << 12, 12))
 

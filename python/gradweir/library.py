@@ -36,6 +36,7 @@ TRAIN, SCORE = 0, 1
 ANY_RANK = 0xFFFFFFFF
 DIMS_MAX = 8
 NAME_MAX = 255
+FLOAT_BYTES = 4
 
 SONAME = "libgradweir.so.0"
 

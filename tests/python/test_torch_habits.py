@@ -82,6 +82,29 @@ def has_none(where: str) -> None:
     tell(apart=max((a.detach() - b.detach()).abs().max().item() for a, b in pairs))
 
 
+class Halves(nn.Module):
+    """Parameters in 16 bits, and a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.small = nn.Parameter(torch.zeros(3, dtype=torch.float16))
+        self.short = nn.Parameter(torch.zeros(2, 2, dtype=torch.bfloat16))
+        self.register_buffer("seen", torch.full((2,), 300.0, dtype=torch.float16))
+
+
+def weighs_halves(where: str) -> None:
+    """Gradients of 16 bits whose products with the weight need more: 1000 * 300 and
+    3000 * 100 are above fp16, and 1.0078125 * 1000 is between two of bf16."""
+    model = Halves()
+    with gradweir.torch.Optimizer(
+        _sgd(model, 1.0), model, where=where, weight=(1000, 3000)[RANK], step_weight=4000, log=False
+    ) as optimizer:
+        model.small.grad = torch.full_like(model.small, (300.0, 100.0)[RANK])
+        model.short.grad = torch.full_like(model.short, 1.0078125)
+        optimizer.step()
+        tell(**{name: value.float().flatten().tolist() for name, value in model.state_dict().items()})
+
+
 # ---- an optimizer that nobody keeps ----
 
 
@@ -214,6 +237,15 @@ class Habits(JobTest):
             with self.subTest(where):
                 for told in self.job(has_none, where).told.values():
                     self.assertLess(told["apart"], 1e-6)
+
+    def test_weighed_halves(self) -> None:
+        """a weight times a gradient of 16 bits is exact"""
+        for where in ("servers", "worker"):
+            with self.subTest(where):
+                for told in self.job(weighs_halves, where).told.values():
+                    self.assertEqual(told["small"], [-150.0] * 3)
+                    self.assertEqual(told["short"], [-1.0078125] * 4)
+                    self.assertEqual(told["seen"], [300.0] * 2)
 
     def test_dropped(self) -> None:
         """an optimizer that nobody keeps says good-bye at the script's end"""

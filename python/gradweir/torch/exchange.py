@@ -133,10 +133,11 @@ class Exchange:
         self._pushed[i] = True
 
     def _send(self, key: int, value: torch.Tensor) -> None:
-        """Times this rank's weight, by whose sum servers divide. A rank whose weight
-        is 0 pushes nothing."""
+        """Times this rank's weight, by whose sum servers divide: in fp32, as the
+        product of 16 bits may be too large for them. A rank whose weight is 0 pushes
+        nothing."""
         if self._factor != 0:
-            self.staging.push(key, value if self._factor == 1 else value * self._factor)
+            self.staging.push(key, value if self._factor == 1 else value.float() * self._factor)
 
     def _push_rest(self) -> None:
         """What has not left: gradients, that there is none, and buffers."""

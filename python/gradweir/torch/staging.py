@@ -15,6 +15,14 @@ from gradweir.job import Job
 from gradweir.torch.tensors import Entry
 
 
+def _push(job: Job, key: int, entry: Entry, value: torch.Tensor) -> None:
+    """Of the host, and contiguous."""
+    if value.dtype == entry.like[0]:
+        job.push(key, value.data_ptr(), entry.nbytes)
+    else:
+        job.push_f32(key, value.data_ptr(), value.numel())
+
+
 class HostStaging:
     """Tensors in host memory."""
 
@@ -23,10 +31,10 @@ class HostStaging:
         self._entries = entries
 
     def push(self, key: int, value: torch.Tensor) -> None:
-        """Pushes a value of the key's shape and type."""
+        """Pushes a value of the key's shape, and of its type or in fp32."""
         if not value.is_contiguous():
             value = value.contiguous()
-        self._job.push(key, value.data_ptr(), self._entries[key].nbytes)
+        _push(self._job, key, self._entries[key], value)
 
     def poll(self) -> None:
         """Pushes what has arrived on the host by now."""
@@ -67,7 +75,7 @@ class CudaStaging:
     @staticmethod
     def _pinned(room: list[Optional[torch.Tensor]], key: int, like: torch.Tensor) -> torch.Tensor:
         held = room[key]
-        if held is None:
+        if held is None or held.dtype != like.dtype:
             held = room[key] = torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
         return held
 
@@ -89,7 +97,7 @@ class CudaStaging:
         arrived.synchronize()
         out = self._out[key]
         assert out is not None
-        self._job.push(key, out.data_ptr(), self._entries[key].nbytes)
+        _push(self._job, key, self._entries[key], out)
 
     def poll(self) -> None:
         while self._on_way and self._on_way[0][1].query():
