@@ -180,6 +180,13 @@ def by_hand(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor)
     optimizer.step()
 
 
+def by_hand_alike(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> None:
+    """As of a sum: a gradient is one number, seen from all places."""
+    for parameter in model.parameters():
+        parameter.grad = x.mean().expand_as(parameter)
+    optimizer.step()
+
+
 def by_hand_after(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> None:
     """Changed after backward()."""
     optimizer.zero_grad()
@@ -283,6 +290,7 @@ CASES = {
     "closure": Case(closure),
     "zeros": Case(keeps_zeros),
     "by hand": Case(by_hand),
+    "by hand, alike": Case(by_hand_alike),
     "without": Case(without, passes=3, steps=3),
     "by hand after": Case(by_hand_after, servers=CHANGED),
     "sharpness": Case(sharpness, passes=2),
@@ -341,6 +349,9 @@ def of_gpt2(reentrant: str, where: str) -> None:
         tell(apart=apart(model, alone), clock=optimizer.clock)
 
 
+BY_HAND = ("by hand", "by hand, alike", "without")
+
+
 class Passes(JobTest):
     def check(self, name: str, where: str, ranks: int) -> None:
         case = CASES[name]
@@ -363,7 +374,7 @@ class Passes(JobTest):
 
     def test_two(self) -> None:
         """two workers: checkpoints of either kind, gradients by hand: those of all ranks"""
-        for name in ("reentrant", "reentrant, passes", "not reentrant", "by hand", "without"):
+        for name in ("reentrant", "reentrant, passes", "not reentrant", *BY_HAND):
             for where in WHERES:
                 self.check(name, where, 2)
 

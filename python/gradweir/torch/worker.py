@@ -132,7 +132,7 @@ class WorkerExchange(Exchange):
             if used == 0:
                 continue
             parameter = self.parameters[i].tensor
-            if parameter.grad is None:
+            if parameter.grad is None or 0 in parameter.grad.stride():  # expanded
                 parameter.grad = torch.empty_like(parameter)
             self.staging.take(i, parameter.grad)
         self.take_buffers()
