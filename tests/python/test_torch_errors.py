@@ -65,6 +65,10 @@ def refuses(case: str) -> None:
     elif case == "amsgrad":
         optimizer = torch.optim.AdamW(model.parameters(), amsgrad=True)
         options = {"where": "servers"}
+    elif case == "differentiable":
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer.param_groups[0]["differentiable"] = True  # no argument of torch 1.13's SGD
+        options = {"where": "servers"}
     elif case in ("max_norm", "max_norm async"):
         options = {"max_norm": 1.0}
     elif case == "norms":
@@ -127,6 +131,7 @@ def refuses(case: str) -> None:
 REFUSED = {
     "unknown": ((), ("servers do not know Adagrad", 'where="worker"')),
     "amsgrad": ((), ("AdamW with amsgrad", 'where="worker"')),
+    "differentiable": ((), ("SGD with differentiable", 'where="worker"')),
     "max_norm": (("train.clip=2",), ("train.clip = 2, the program asks for 1; leave that line",)),
     "max_norm async": (("cluster.policy=async",), ("cluster.policy = async", "leave max_norm out")),
     "weight": (("cluster.policy=local:2",), ("weight= is of gradients", "local:2", "leave it out")),

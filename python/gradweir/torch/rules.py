@@ -36,6 +36,8 @@ def _adamw_kind(groups: list[dict[str, Any]]) -> Optional[str]:
     return None if any(group["amsgrad"] for group in groups) else "adamw"
 
 
+# Flags of any of them that servers do not know.
+_UNKNOWN = ("maximize", "differentiable")
 # An option that only some of them have.
 _OPTIONS = ("momentum", "nesterov", "betas", "eps", "amsgrad")
 _CLASSES = {"sgd": "SGD", "momentum": "SGD", "nesterov": "SGD", "adam": "Adam", "adamw": "AdamW"}
@@ -50,7 +52,7 @@ def kind_of(optimizer: torch.optim.Optimizer) -> Optional[str]:
     derived from one of torch's may do something else, and is not known."""
     find = _KINDS.get(type(optimizer))
     groups = optimizer.param_groups
-    if find is None or any(group.get("maximize") for group in groups):
+    if find is None or any(group.get(flag) for group in groups for flag in _UNKNOWN):
         return None
     return find(groups)
 
@@ -59,7 +61,7 @@ def describe(optimizer: torch.optim.Optimizer) -> str:
     """The optimizer's class with the options that servers do not know."""
     flags = [
         flag
-        for flag in ("amsgrad", "maximize", "dampening")
+        for flag in ("amsgrad", "dampening", *_UNKNOWN)
         if any(group.get(flag) for group in optimizer.param_groups)
     ]
     name = type(optimizer).__name__
