@@ -271,12 +271,15 @@ CHANGED = ("was changed between backward() and step()", 'where="worker"')
 LATE = {late_hooks, dropping_hooks}
 IN_BACKWARD = ("changed in backward()", "hooks before gradweir.torch.Optimizer", 'overlap="none"')
 DROPPED = ("was dropped in backward()", "hook")
+BOTH = ('overlap="both" needs', "servers")
 WRITTEN = ("was written by the script",)
 
 CASES = {
     "reentrant": Case(of_leaf, reentrant=True),
     "reentrant, passes": Case(two_passes, reentrant=True, passes=2),
     "reentrant, clip": Case(clipped, reentrant=True, servers=CHANGED),
+    "reentrant, both": Case(of_leaf, reentrant=True, overlap="both", worker=BOTH),
+    "not reentrant, both": Case(plain, reentrant=False, overlap="both", worker=BOTH),
     "not reentrant": Case(plain, reentrant=False),
     "not reentrant, passes": Case(two_passes, reentrant=False, passes=2),
     "clip value": Case(clipped_by_value, servers=CHANGED),
@@ -325,6 +328,7 @@ def beside(name: str, where: str) -> None:
         x = data(step)
         case.step(model, optimizer, x[RANK::WORLD])
         case.step(alone, reference, x)
+    optimizer.wait()
     tell(apart=apart(model, alone), clock=optimizer.clock)
     optimizer.finish()
 
