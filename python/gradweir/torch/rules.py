@@ -77,8 +77,8 @@ def check_states(optimizer: torch.optim.Optimizer, of: str, policy: str) -> None
     """ValueError: the states of `of`, which servers ran under a policy, are not
     an optimizer's."""
     kind = kind_of(optimizer)
-    if kind == "sgd" and _CLASSES.get(of) == "SGD":
-        return  # has none
+    if of == "none" or (kind == "sgd" and _CLASSES.get(of) == "SGD"):
+        return  # there are none
     if kinds_of(policy) <= set(LOCAL):
         raise ValueError(
             f'gradweir: under cluster.policy = "{policy}" servers had the states of their own '

@@ -66,8 +66,8 @@ def load_checkpoint(
     `optimizer`: made from the model's parameters, of the class that the servers
     ran; it gets their states. Returns the step. FileNotFoundError, ValueError:
     there is no whole checkpoint, or it has no weights, or other states. KeyError:
-    it has not all of the model's parameters. What the script keeps itself (frozen parameters, buffers of
-    integers) stays as it is.
+    it has not all of the model's parameters. What the script keeps itself (frozen
+    parameters, buffers of integers) stays as it is.
     """
     held = checkpoint.read(directory)
     if optimizer is not None:
