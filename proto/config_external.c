@@ -34,7 +34,6 @@ static const struct foreign foreign[] = {
     {"train.split", "chooses its samples"},
     {"train.split_from", "chooses its samples"},
     {"train.precision", "computes"},
-    {"train.arithmetic", "computes"},
     {"train.loss_scale", "scales its own loss"},
     {"train.scale_lr", "knows its batch, and sets optimizer.lr"},
 };

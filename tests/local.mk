@@ -380,6 +380,7 @@ GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c \
 	cli/lab/world.c cli/lab/world.h
 GW_SIMULATE = cli/lab/network.c cli/lab/network.h cli/lab/placement.c cli/lab/placement.h \
+	cli/lab/program.c cli/lab/program.h \
 	cli/json.c cli/json.h cli/record.c cli/record.h cli/lab/simulate.c cli/lab/simulate.h \
 	cli/lab/straggle.c cli/lab/straggle.h
 GW_DOCTOR = cli/doctor/doctor.c cli/doctor/doctor.h cli/doctor/doctor_device.c \

@@ -3,6 +3,8 @@ gradweir_SOURCES += \
 	%D%/network.h \
 	%D%/placement.c \
 	%D%/placement.h \
+	%D%/program.c \
+	%D%/program.h \
 	%D%/simulate.c \
 	%D%/simulate.h \
 	%D%/straggle.c \

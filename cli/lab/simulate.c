@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/record.h"
+#include "cli/lab/program.h"
 #include "cli/lab/world.h"
 
 struct simulation;
@@ -246,6 +247,14 @@ static enum gw_status place_servers(struct simulation *simulation,
                              servers, simulation->server_host, error);
 }
 
+static enum gw_status run_program(const struct gw_worker_options *options,
+                                  struct gw_error *error)
+{
+    const struct simulation *simulation = options->owner;
+    return gw_program_run(options, simulation->options->key,
+                          simulation->options->keys, error);
+}
+
 static enum gw_status open_world(struct simulation *simulation,
                                  struct gw_error *error)
 {
@@ -265,6 +274,7 @@ static enum gw_status open_world(struct simulation *simulation,
         .config = options->config,
         .train = options->train,
         .test = options->test,
+        .work = options->key ? run_program : NULL,
         .host = host,
         .events = &events,
         .sink = nowhere,

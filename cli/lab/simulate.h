@@ -12,6 +12,7 @@
 #include "cli/lab/placement.h"
 #include "cli/lab/straggle.h"
 #include "proto/config.h"
+#include "proto/map.h"
 #include "proto/status.h"
 #include "transport/sim/sim.h"
 #include "worker/data/dataset.h"
@@ -27,6 +28,10 @@ struct gw_simulate_options {
     struct gw_placement placement;      /* of servers; fits the hosts */
     uint32_t workers_per_host;          /* share its network; 0: one */
     struct gw_dataset *train, *test;
+    /* [keys] the tensors of a program, whose job has an external model and no
+       data; NULL: the job's own model trains */
+    const struct gw_key *key;
+    size_t keys;
     const char *record; /* files, overwritten */
     /* lines "rank begin_us end_us", in order per rank; NULL: none; a
        computation that waits for weights has several */

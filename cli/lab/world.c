@@ -138,6 +138,7 @@ static enum gw_status open_worker(struct gw_world *world,
         .local = &world->local,
         .train = options->train,
         .test = options->test,
+        .owner = options->owner,
     };
     status =
         gw_sim_spawn(worker->loop, worker_main, worker_finished, worker, error);

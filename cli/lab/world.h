@@ -61,7 +61,7 @@ struct gw_world_options {
     const struct gw_coordinator_events *events; /* the coordinator's */
     void (*sink)(void *context, const char *line, size_t bytes); /* the log's */
     enum gw_log_level level;
-    void *owner; /* for host, events and (as context) sink */
+    void *owner; /* for host, events, work and (as context) sink */
 };
 
 struct gw_world {

@@ -381,7 +381,7 @@ static void external_jobs_have_no_model_and_no_data(void **state)
         {"train.split=speed", "train.split: is not for"},
         {"train.split_from=run.json", "train.split_from: is not for"},
         {"train.precision=bf16", "train.precision: is not for"},
-        {"train.arithmetic=none", "train.arithmetic: is not for"},
+        {"train.arithmetic=none", "train.arithmetic: none is for simulations"},
         {"train.loss_scale=dynamic", "train.loss_scale: is not for"},
         {"train.scale_lr=linear", "train.scale_lr: is not for"},
         {"train.eval_every=2 epochs", "train.eval_every: takes steps where"},
