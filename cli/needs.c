@@ -317,6 +317,7 @@ advise(struct search *search, const char *otherwise, char *text, size_t room)
 {
     struct gw_config *config = search->config;
     struct gw_needs_host *host = &search->host;
+    const int has_batch = host->workers > 0 && search->what.train != NULL;
     const struct gw_batch_key key = gw_batch_key_of(config);
     const struct knob batch = {
         .name = key.name, .value = key.value, .low = key.least};
@@ -328,7 +329,7 @@ advise(struct search *search, const char *otherwise, char *text, size_t room)
                                  .low = 1,
                                  .on_host = host->all ? &host->workers : NULL};
     const struct knob *const knobs[] = {
-        host->workers ? &batch : NULL,
+        has_batch ? &batch : NULL,
         host->servers && !host->all ? &servers : NULL,
         host->all ? &workers : NULL,
     };
@@ -431,8 +432,15 @@ static enum gw_status refuse_host(const struct gw_needs *needs,
 }
 
 /* The advice if neither batch nor members help. */
-static const char *last_advice(const struct gw_needs_host *host, int on_host)
+static const char *last_advice(const struct gw_worker_case *what,
+                               const struct gw_needs_host *host,
+                               int on_host)
 {
+    if (!what->train)
+        return host->all ? "no number of workers makes it fit: take more "
+                           "hosts, or a smaller model"
+                         : "no number of servers makes it fit: take a smaller "
+                           "model";
     if (!on_host)
         return "no batch makes it fit: take a GPU with more memory, or a "
                "smaller model";
@@ -454,7 +462,8 @@ static enum gw_status refuse(const struct gw_worker_case *what,
     if (search.config) {
         *search.config = *what->config;
         search.what.config = search.config;
-        advise(&search, last_advice(host, on_host), advice, sizeof advice);
+        advise(&search, last_advice(what, host, on_host), advice,
+               sizeof advice);
         free(search.config);
     }
     return on_host ? refuse_host(needs, host, advice, error)

@@ -2,6 +2,8 @@
 
 #include "worker/need.h"
 
+#include <string.h>
+
 #include "kernels/update/update.h"
 #include "proto/rounds.h"
 #include "worker/client/client.h"
@@ -30,19 +32,35 @@ enum gw_status gw_worker_map(const struct gw_worker_case *what,
                              struct gw_error *error)
 {
     const struct gw_config *config = what->config;
+    uint64_t shards = config->cluster.servers * config->server.threads;
     struct gw_model *model;
     size_t n;
+    *sample_flop_p = 0;
+    if (what->key)
+        return gw_map_create(what->key, what->keys, shards, map_p, error);
     enum gw_status status = gw_model_outline(
         config, gw_dataset_shape(what->train), 1, what->backend, &model, error);
     if (status != GW_OK)
         return status;
     const struct gw_key *keys = gw_model_keys(model, &n);
-    status =
-        gw_map_create(keys, n, config->cluster.servers * config->server.threads,
-                      map_p, error);
+    status = gw_map_create(keys, n, shards, map_p, error);
     *sample_flop_p = gw_model_flop(model);
     gw_model_destroy(model);
     return status;
+}
+
+/* Steps of a program weigh the same, whatever their samples. */
+static enum gw_status make_plan(const struct gw_worker_case *what,
+                                struct gw_plan *plan,
+                                struct gw_error *error)
+{
+    uint64_t workers = what->config->cluster.workers;
+    if (what->train)
+        return gw_plan_make(what->config,
+                            gw_dataset_shape(what->train)->samples, workers,
+                            NULL, plan, error);
+    *plan = gw_plan_of_weight(what->config, workers, workers);
+    return GW_OK;
 }
 
 /* Counts the memory that depends on the batch, on the device or on the host. */
@@ -87,6 +105,14 @@ static void count_data(const struct gw_dataset *data,
     need->mapped += bytes.mapped;
 }
 
+/* Non-zero where a program may take the steps of local policies with an
+   optimizer of its own, whose states are then no memory of the rank's. */
+static int may_own_steps(const struct gw_config *config)
+{
+    return gw_config_is_external(config) &&
+           strcmp(config->policy.inner, "auto") == 0;
+}
+
 /* Counts the arenas and states of the policy's words. */
 static void count_local(const struct gw_config *config,
                         const struct gw_policy_plan *policy,
@@ -101,7 +127,9 @@ static void count_local(const struct gw_config *config,
             phase->until, steps->steps, &steps->course);
         const struct gw_local_arenas arenas =
             gw_local_arenas_of(config, &rounds);
-        uint64_t states = arenas.optimizer ? arenas.optimizer->states : 0;
+        uint64_t states = arenas.optimizer && !may_own_steps(config)
+                              ? arenas.optimizer->states
+                              : 0;
         uint64_t n = (uint64_t)(arenas.own + arenas.from + arenas.apart);
         keep_most(&need->local, (n + states) * map->arena_bytes);
         if (config->checkpoint.dir[0])
@@ -151,22 +179,22 @@ enum gw_status gw_worker_need(const struct gw_worker_case *what,
     };
     struct gw_plan plan;
     struct gw_policy_plan policy;
-    enum gw_status status =
-        gw_plan_make(config, gw_dataset_shape(what->train)->samples,
-                     config->cluster.workers, NULL, &plan, error);
+    enum gw_status status = make_plan(what, &plan, error);
     if (status == GW_OK)
         status = gw_policy_plan_parse(config->cluster.policy, &policy, error);
     if (status != GW_OK)
         return status;
     count_near(config, &policy, map, near, &need);
-    count_data(what->train, &need);
+    if (what->train)
+        count_data(what->train, &need);
     if (what->test)
         count_data(what->test, &need);
     if (!payload_free) {
         need.weights = need.gradients = map->arena_bytes;
         if (config->train.weights == GW_ENCODING_BF16)
             need.weights += map->arena_bytes / 2; /* as they arrive */
-        status = count_batch(what, &plan, map, &need, error);
+        if (what->train)
+            status = count_batch(what, &plan, map, &need, error);
         if (status == GW_OK)
             count_local(config, &policy, &plan, map, &need);
     }

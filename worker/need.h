@@ -49,6 +49,12 @@ struct gw_worker_need {
 
 struct gw_worker_case {
     const struct gw_config *config;
+    /* the tensors that travel, of a program's own model: [keys]; NULL: those of
+       the job's model */
+    const struct gw_key *key;
+    size_t keys;
+    /* what a step computes; NULL with `key`: the program does, with data,
+       activations and a device that are its own */
     const struct gw_dataset *train, *test; /* test: or NULL */
     const struct gw_backend_ops *backend;
 };
@@ -56,7 +62,7 @@ struct gw_worker_case {
 /*
  * Makes the map of the job's keys, as its workers declare them, over its
  * shards; the caller frees it. *sample_flop_p: FLOP of a sample, forward and
- * backward. Errors of gw_model_outline and gw_map_create.
+ * backward; 0 for a program. Errors of gw_model_outline and gw_map_create.
  */
 enum gw_status gw_worker_map(const struct gw_worker_case *what,
                              struct gw_map **map_p,
@@ -70,8 +76,8 @@ struct gw_worker_near {
 };
 
 /* `near`: NULL: nobody. An outline of the backend (gw_backend_outline) gives
-   the same result. Errors of gw_plan_make, gw_policy_plan_parse and
-   gw_model_outline. */
+   the same result. A program's worker has the part of libgradweir.so. Errors of
+   gw_plan_make, gw_policy_plan_parse and gw_model_outline. */
 enum gw_status gw_worker_need(const struct gw_worker_case *what,
                               const struct gw_map *map,
                               const struct gw_worker_near *near,

@@ -289,6 +289,55 @@ static void models_take_what_they_are_said_to_need(void **state)
     }
 }
 
+/* ---- a program's ---- */
+
+/*
+ * 30 and 20,000 weights: 128 bytes and 80,000 in an arena; an array of the one
+ * shard has 20 pages and one more. The library of a worker has weights and
+ * gradients, and under local policies those from which a round began, and the
+ * states of an optimizer if it is not the program's.
+ */
+static void a_program_needs_what_its_library_holds(void **state)
+{
+    const struct gw_key keys[] = {
+        {.name = "a", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {30}},
+        {.name = "b", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {20000}}};
+    static const struct {
+        const char *policy, *inner;
+        uint64_t local;
+    } rows[] = {{"sync", "auto", 0},
+                {"local:4", "auto", 80128},
+                {"local:4", "adam", 3 * 80128}};
+    struct gw_config config;
+    const struct gw_worker_case what = {
+        .config = &config, .key = keys, .keys = 2};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct gw_error error = {.text = ""};
+        struct gw_needs needs;
+        struct gw_map *map;
+        uint64_t flop;
+        gw_config_default(&config);
+        config.model.kind = GW_MODEL_EXTERNAL;
+        config.cluster.workers = 3;
+        config.cluster.servers = 1;
+        strcpy(config.cluster.policy, rows[i].policy);
+        strcpy(config.policy.inner, rows[i].inner);
+        if (gw_config_check(&config, &error) != GW_OK ||
+            gw_worker_map(&what, &map, &flop, &error) != GW_OK ||
+            gw_needs_count(&what, map, NULL, &needs, &error) != GW_OK)
+            fail_msg("%s", error.text);
+        assert_int_equal(flop, 0);
+        assert_int_equal(map->model_bytes, 4 * 20030);
+        assert_int_equal(needs.worker.weights, 80128);
+        assert_int_equal(needs.worker.gradients, 80128);
+        assert_int_equal(needs.worker.local, rows[i].local);
+        assert_int_equal(gw_needs_worker(&needs), 2 * 80128 + rows[i].local);
+        assert_int_equal(needs.server.landing, 3 * 21 * PAGE);
+        gw_map_destroy(map);
+    }
+}
+
 /* ---- the largest job that fits ---- */
 
 static void a_refusal_says_the_largest_batch(void **state)
@@ -475,6 +524,7 @@ int main(void)
         cmocka_unit_test(policies_need_what_they_keep),
         cmocka_unit_test(servers_take_what_they_are_said_to_need),
         cmocka_unit_test(models_take_what_they_are_said_to_need),
+        cmocka_unit_test(a_program_needs_what_its_library_holds),
         cmocka_unit_test(a_refusal_says_the_largest_batch),
         cmocka_unit_test(the_search_ends_whatever_the_answers_are),
         cmocka_unit_test(a_refusal_says_how_many_members),
