@@ -30,6 +30,10 @@ static const struct {
     {GW_AMOUNT_FLOPS, "GFLOP/s", 1e9},
     {GW_AMOUNT_FLOPS, "TFLOP/s", 1e12},
     {GW_AMOUNT_FLOPS, "PFLOP/s", 1e15},
+    {GW_AMOUNT_COUNT, "", 1},
+    {GW_AMOUNT_COUNT, "k", 1e3},
+    {GW_AMOUNT_COUNT, "M", 1e6},
+    {GW_AMOUNT_COUNT, "G", 1e9},
     /* clang-format on */
 };
 
@@ -43,14 +47,15 @@ static enum gw_status refuse(const char *option,
     char list[128] = "";
     for (size_t i = 0; i < UNITS; i++) {
         size_t at = strlen(list);
-        if (units[i].kind == kind)
+        if (units[i].kind == kind && units[i].name[0])
             snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "",
                      units[i].name);
     }
     return gw_fail(error, GW_EUSAGE,
                    "%s: \"%s\" is not a number above 0 with one of these "
-                   "units: %s",
-                   option, text, list);
+                   "units%s: %s",
+                   option, text, kind == GW_AMOUNT_COUNT ? ", or none" : "",
+                   list);
 }
 
 enum gw_status gw_amount_parse(const char *option,
@@ -59,9 +64,10 @@ enum gw_status gw_amount_parse(const char *option,
                                double *value_p,
                                struct gw_error *error)
 {
-    char unit[16], rest;
+    char unit[16] = "", rest;
     double number;
-    if (sscanf(text, " %lf %15s %c", &number, unit, &rest) != 2)
+    int found = sscanf(text, " %lf %15s %c", &number, unit, &rest);
+    if (found < 1 || found > 2)
         return refuse(option, text, kind, error);
     for (size_t i = 0; i < UNITS; i++) {
         if (units[i].kind != kind || strcasecmp(unit, units[i].name) != 0)

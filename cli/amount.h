@@ -8,7 +8,8 @@ enum gw_amount_kind {
     GW_AMOUNT_BYTES,   /* "80 GiB", "16GB" */
     GW_AMOUNT_SECONDS, /* "12 ms" */
     GW_AMOUNT_RATE,    /* "20 GB/s" */
-    GW_AMOUNT_FLOPS    /* "0.2 TFLOP/s" */
+    GW_AMOUNT_FLOPS,   /* "0.2 TFLOP/s" */
+    GW_AMOUNT_COUNT    /* "124M", "7 G", or without a unit */
 };
 
 /* Parses a number above 0 into the base unit: bytes, seconds and so on.

@@ -43,6 +43,7 @@ dist_check_SCRIPTS += \
 	%D%/run/paths.sh \
 	%D%/run/pin.sh \
 	%D%/run/plan.sh \
+	%D%/run/plan_program.sh \
 	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
 	%D%/run/rank.sh \

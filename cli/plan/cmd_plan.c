@@ -13,7 +13,6 @@
 #include "cli/amount.h"
 #include "cli/lab/network.h"
 #include "cli/options.h"
-#include "cli/order.h"
 #include "cli/plan/plan.h"
 
 /* Time from host to host, in us, if --link has none: a switched Ethernet's. */
@@ -56,11 +55,6 @@ static enum gw_exit act(struct command *command)
         gw_cli_job_load(&command->job, &command->config, &error);
     if (status == GW_OK)
         status = gw_config_check(&command->config, &error);
-    if (status == GW_OK)
-        status = gw_order_check_builtin(&command->config,
-                                        "whose size no job file says: there is "
-                                        "nothing to plan with",
-                                        &error);
     if (status != GW_OK)
         return gw_cli_fail(&error);
     command->plan.file = command->job.file;
@@ -137,6 +131,10 @@ static const struct gw_option options[] = {
                      "worker.device: auto, cpu, cuda or cuda:I; a GPU need not "
                      "be here"),
     GW_OPTION_SET(struct command, job, "change a key of the job"),
+    {.name = "weights", .argument = "N", .take = take_amount,
+     AT(plan.weights), .kind = GW_AMOUNT_COUNT,
+     .help = "of a program's own model (model.kind = \"external\"), such as "
+             "124M"},
     {.name = "link", .argument = "RATE", .take = take_link, AT(plan),
      .help = "of each host, in each direction, and the time from host to host: "
              "\"1 Gbit/s, 0.2 ms\". Without it all are on this machine, as "

@@ -18,7 +18,7 @@
 struct gw_forecast_case {
     const struct gw_config *config; /* checked */
     const struct gw_map *map;
-    struct gw_dataset *train;
+    struct gw_dataset *train;        /* NULL: a program has the map's keys */
     struct gw_sim_host_options link; /* of each host */
     struct gw_placement placement;   /* of servers */
     uint32_t per_host;               /* workers */

@@ -11,6 +11,7 @@ gradweir_SOURCES += \
 	%D%/plan.c \
 	%D%/plan.h \
 	%D%/plan_device.c \
+	%D%/plan_job.c \
 	%D%/plan_print.c \
 	%D%/plan_state.h \
 	%D%/plan_write.c

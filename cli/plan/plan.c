@@ -11,8 +11,6 @@
 #include "cli/plan/forecast.h"
 #include "kernels/update/update.h"
 #include "transport/link/transport.h"
-#include "worker/model/model.h"
-#include "worker/trainer/plan.h"
 
 /*
  * Share of an Ethernet's rate that TCP leaves for payload: 1448 bytes of the
@@ -36,58 +34,6 @@ static uint32_t per_host(const struct planning *planning)
     if (n > 0)
         return n;
     return planning->options->has_link ? 1 : gw_planning_workers(planning);
-}
-
-/* ---- the job ---- */
-
-static enum gw_status check_labels(const struct planning *planning)
-{
-    enum gw_status status = gw_model_check_labels(
-        planning->config, planning->train, planning->train, planning->error);
-    if (status == GW_OK && planning->test)
-        status = gw_model_check_labels(planning->config, planning->train,
-                                       planning->test, planning->error);
-    return status;
-}
-
-static enum gw_status open_job(struct planning *planning)
-{
-    const struct gw_config *config = planning->config;
-    struct gw_planned *planned = planning->planned;
-    struct gw_plan plan;
-    enum gw_status status = gw_dataset_open(config, GW_DATASET_TRAIN,
-                                            &planning->train, planning->error);
-    if (status == GW_OK && config->data.test.n > 0)
-        status = gw_dataset_open(config, GW_DATASET_TEST, &planning->test,
-                                 planning->error);
-    if (status == GW_OK)
-        status = check_labels(planning);
-    if (status != GW_OK)
-        return status;
-    planning->what = (struct gw_worker_case){
-        .config = config,
-        .train = planning->train,
-        .test = planning->test,
-    };
-    status = gw_plan_choose_device(planning);
-    if (status != GW_OK)
-        return status;
-    status =
-        gw_plan_make(config, gw_dataset_shape(planning->train)->samples,
-                     config->cluster.workers, NULL, &plan, planning->error);
-    if (status != GW_OK)
-        return status;
-    planned->global_batch = plan.course.batch < plan.course.samples
-                                ? plan.course.batch
-                                : plan.course.samples;
-    planned->batch = (planned->global_batch + plan.workers - 1) / plan.workers;
-    planned->steps_per_epoch = gw_course_steps(&plan.course);
-    status = gw_forecast_word(config, &planning->word, planning->error);
-    planned->period = gw_forecast_period(&planning->word);
-    if (status == GW_OK)
-        status = gw_worker_map(&planning->what, &planned->map,
-                               &planned->sample_flop, planning->error);
-    return status;
 }
 
 /* ---- memory ---- */
@@ -222,7 +168,7 @@ static uint32_t shared_cores(const struct planning *planning)
    has its own. */
 static unsigned at_once(const struct planning *planning)
 {
-    if (!planning->what.backend->on_host)
+    if (gw_planning_is_on_device(planning))
         return 1;
     long here = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t n = planning->options->cores > 0 ? gw_planning_workers(planning)
@@ -265,7 +211,9 @@ static enum gw_status find_compute(struct planning *planning)
 {
     const struct gw_plan_options *options = planning->options;
     struct gw_planned *planned = planning->planned;
-    planned->blas = planning->what.backend->on_host ? BLAS_BYTES : 0;
+    planned->blas = planned->is_external || gw_planning_is_on_device(planning)
+                        ? 0
+                        : BLAS_BYTES;
     if (options->step_s > 0) {
         planned->compute_s = options->step_s;
         strcpy(planned->compute_from, "--step-time");
@@ -273,7 +221,7 @@ static enum gw_status find_compute(struct planning *planning)
         planned->compute_s = (double)planned->sample_flop *
                              (double)planned->batch / options->flops;
         strcpy(planned->compute_from, "--flops");
-    } else {
+    } else if (!planned->is_external) {
         return measure_step(planning);
     }
     return GW_OK;
@@ -384,12 +332,13 @@ static double handling_s(const struct planning *planning)
            period;
 }
 
-/* Cores that one worker keeps busy: 0 with a device. */
+/* Cores that one worker keeps busy: 0 with a device, and for a program, whose
+   time is given as it is beside the others. */
 static double cores_of_worker(const struct planning *planning)
 {
-    return planning->what.backend->on_host
-               ? (double)planning->config->worker.threads
-               : 0;
+    return planning->planned->is_external || gw_planning_is_on_device(planning)
+               ? 0
+               : (double)planning->config->worker.threads;
 }
 
 /* Workers that share a device compute in turn. */
@@ -444,6 +393,26 @@ static double ring_on_device_s(const struct gw_planned *planned)
                : 0;
 }
 
+/* An all-reduce on the same links. */
+static void find_ring(struct gw_planned *planned, double compute_s)
+{
+    if (planned->rate <= 0)
+        return;
+    planned->ring_s =
+        gw_estimate_ring_s(planned->worker_hosts,
+                           (double)planned->map->model_bytes, planned->rate);
+    planned->ring_step_s = gw_estimate_step_s(
+        compute_s, fmax(planned->ring_s, ring_on_device_s(planned)), 1);
+}
+
+/* A step whose computing is unknown was counted without any: what it takes is
+   the exchange alone. */
+static void keep_exchange(struct gw_planned *planned)
+{
+    planned->exchange_s = planned->step_s;
+    planned->step_s = planned->ring_step_s = 0;
+}
+
 static enum gw_status find_step(struct planning *planning)
 {
     const struct gw_plan_options *options = planning->options;
@@ -483,15 +452,11 @@ static enum gw_status find_step(struct planning *planning)
     if (planned->cores > 0)
         planned->step_s += handling_s(planning) / planned->cores;
     planned->step_s = fmax(planned->step_s, planned->seconds[planned->bound]);
-    if (planned->rate > 0) {
-        planned->ring_s = gw_estimate_ring_s(planned->worker_hosts,
-                                             (double)planned->map->model_bytes,
-                                             planned->rate);
-        planned->ring_step_s = gw_estimate_step_s(
-            what.compute_s, fmax(planned->ring_s, ring_on_device_s(planned)),
-            1);
-    }
-    return status;
+    find_ring(planned, what.compute_s);
+    if (planned->compute_s <= 0)
+        keep_exchange(planned);
+    planned->has_times = 1;
+    return GW_OK;
 }
 
 enum gw_status gw_plan_find(const struct gw_plan_options *options,
@@ -504,7 +469,7 @@ enum gw_status gw_plan_find(const struct gw_plan_options *options,
                                 .error = error};
     *planned = (struct gw_planned){.program = gw_calibrate_program(),
                                    .available = gw_available_here("")};
-    enum gw_status status = open_job(&planning);
+    enum gw_status status = gw_plan_open_job(&planning);
     if (status == GW_OK)
         status = place(&planning);
     if (status == GW_OK)
@@ -519,8 +484,7 @@ enum gw_status gw_plan_find(const struct gw_plan_options *options,
     }
     free(planning.server_bytes);
     free(planning.server_host);
-    gw_dataset_close(planning.test);
-    gw_dataset_close(planning.train);
+    gw_plan_close_job(&planning);
     return status;
 }
 

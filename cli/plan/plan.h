@@ -15,6 +15,7 @@
 #include "cli/needs.h"
 #include "cli/lab/placement.h"
 #include "proto/config.h"
+#include "proto/policy.h"
 #include "transport/sim/sim.h"
 #include "worker/data/dataset.h"
 
@@ -29,6 +30,7 @@ struct gw_plan_options {
                           without a link this machine's */
     uint32_t gpus;     /* per host with workers; 0: not given */
     /* 0: not given */
+    double weights; /* how many a program's model has */
     double step_s, flops, memory_rate, host_bytes;
     double device_bytes; /* of each GPU */
     double device_rate,
@@ -37,12 +39,23 @@ struct gw_plan_options {
 
 #define GW_PLAN_HOSTS 2 /* kinds: with workers, and with servers alone */
 
+/* Bytes of a worker in a step, to all servers and from them; policies with an
+   exchange in several steps have the mean. */
+struct gw_plan_exchange {
+    struct gw_policy_word word;
+    double push, get;
+};
+
 struct gw_planned {
     /* the job */
     struct gw_map *map;
+    int is_external; /* a program of the user's computes: its batches, FLOP,
+                        device and own memory are unknown, all 0 */
     uint64_t global_batch, batch, steps_per_epoch; /* batch: per worker */
     uint64_t sample_flop;
     uint64_t period; /* steps from one exchange to the next */
+    struct gw_plan_exchange exchange[GW_POLICY_PHASES_MAX]; /* of each phase */
+    size_t exchanges;
     /* the workers' device */
     char device[512];       /* description */
     int device_is_here;     /* 0: the plan is for a device of another machine */
@@ -55,8 +68,9 @@ struct gw_planned {
     struct gw_needs_host host[GW_PLAN_HOSTS];
     size_t hosts;
     struct gw_available available; /* of this host */
-    int does_not_fit;              /* then nothing below is known */
-    /* figures and their origin */
+    int does_not_fit;
+    int has_times; /* what follows is known */
+    /* figures and their origin; compute_s: 0: unknown, of a program */
     double compute_s, update_elems_per_s, move_s_per_byte;
     double rate; /* payload of a link, 0: no link */
     char compute_from[160];
@@ -72,10 +86,11 @@ struct gw_planned {
     struct gw_estimate_device device_traffic; /* per step and GPU */
     /* time */
     double seconds[GW_BOUNDS]; /* each part alone; 0: unknown or none */
-    double step_s;
+    double exchange_s; /* of a step without computing, if that is unknown, */
+    double step_s;     /* else the whole step's */
     int simulated;
     enum gw_bound bound;
-    double ring_s, ring_step_s;
+    double ring_s, ring_step_s; /* ring_step_s: 0 like step_s */
 };
 
 /*

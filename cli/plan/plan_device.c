@@ -9,7 +9,7 @@
 
 /* ---- devices ---- */
 
-static int is_given(const struct gw_plan_options *options)
+int gw_plan_gives_gpus(const struct gw_plan_options *options)
 {
     return options->device_bytes > 0 || options->gpus > 0 ||
            options->device_rate > 0 || options->peer_rate > 0;
@@ -36,12 +36,12 @@ enum gw_status gw_plan_choose_device(struct planning *planning)
     enum gw_status status = gw_device_parse(name, &device, planning->error);
     if (status != GW_OK)
         return status;
-    if (device.kind == GW_DEVICE_CPU && is_given(planning->options))
+    if (device.kind == GW_DEVICE_CPU && gw_plan_gives_gpus(planning->options))
         return gw_fail(planning->error, GW_EUSAGE,
                        "plan: --gpu-memory, --gpus, --device-link and "
                        "--peer-link are about GPUs, but worker.device = "
                        "\"cpu\"");
-    if (device.kind == GW_DEVICE_AUTO && is_given(planning->options))
+    if (device.kind == GW_DEVICE_AUTO && gw_plan_gives_gpus(planning->options))
         name = gw_device_kind_name(GW_DEVICE_CUDA);
     planned->has_one_device = device.numbered;
     status = gw_backend_choose(name, &choice, planning->error);
@@ -68,7 +68,7 @@ enum gw_status gw_plan_count_devices(struct planning *planning,
     struct gw_device_room room;
     uint32_t workers = (uint32_t)host->workers;
     host->device_bytes = UINT64_MAX;
-    if (planning->what.backend->on_host || workers == 0)
+    if (!gw_planning_is_on_device(planning) || workers == 0)
         return GW_OK;
     host->devices = planned->has_one_device ? 1 : workers;
     host->device_is_bare = 1;
@@ -100,7 +100,7 @@ enum gw_status gw_plan_find_device_rates(struct planning *planning)
 {
     const struct gw_plan_options *options = planning->options;
     struct gw_planned *planned = planning->planned;
-    if (planning->what.backend->on_host)
+    if (!gw_planning_is_on_device(planning))
         return GW_OK;
     planned->peer_rate = options->peer_rate;
     planned->device_rate = options->device_rate;
@@ -129,13 +129,13 @@ void gw_plan_find_device_traffic(struct planning *planning)
 {
     struct gw_planned *planned = planning->planned;
     const struct gw_needs_host *host = &planned->host[0];
-    const struct gw_dataset_shape *shape = gw_dataset_shape(planning->train);
     double bytes = (double)planned->map->model_bytes;
+    if (host->devices == 0)
+        return;
+    const struct gw_dataset_shape *shape = gw_dataset_shape(planning->train);
     double sample = (double)(shape->channels * shape->height * shape->width) *
                         sizeof(float) +
                     sizeof(int32_t);
-    if (host->devices == 0)
-        return;
     const struct gw_estimate_devices what = {
         .workers = (uint32_t)host->workers,
         .devices = host->devices,

@@ -21,8 +21,12 @@ static size_t rows_of(const struct gw_planned *planned,
 {
     size_t n = gw_needs_rows(&planned->needs, row);
     *sum = (struct gw_need_row){.name = "peak RSS"};
-    row[n++] = (struct gw_need_row){
-        "program", 0, planned->program, planned->program, planned->program, 1};
+    row[n++] = (struct gw_need_row){"program",
+                                    0,
+                                    planned->is_external ? 0 : planned->program,
+                                    planned->program,
+                                    planned->program,
+                                    1};
     if (planned->blas > 0)
         row[n++] = (struct gw_need_row){"BLAS", 0, planned->blas, 0, 0, 1};
     for (size_t i = 0; i < n; i++) {
@@ -34,7 +38,7 @@ static size_t rows_of(const struct gw_planned *planned,
     /* gzipped files are unpacked from their mapping, before the rest is
        allocated */
     uint64_t opening = planned->needs.worker.opening + planned->program;
-    if (opening > sum->worker) {
+    if (!planned->is_external && opening > sum->worker) {
         row[n++] = (struct gw_need_row){
             "more while unpacking", 0, opening - sum->worker, 0, 0, 1};
         sum->worker = opening;
@@ -72,6 +76,36 @@ uint64_t gw_plan_coordinator_bytes(const struct gw_planned *planned)
 
 /* ---- the job, and the plan's assumptions ---- */
 
+static void print_model(const struct gw_config *config,
+                        const struct gw_planned *planned,
+                        FILE *out)
+{
+    const struct gw_map *map = planned->map;
+    fprintf(out, COLUMN "%" PRIu64 " weights, %.2f MB, in %zu chunks", "model",
+            map->model_bytes / 4, (double)map->model_bytes / 1e6, map->chunks);
+    if (planned->is_external)
+        fprintf(out,
+                "%s: --weights\n" COLUMN
+                "not known: your program has data, batches and arithmetic\n",
+                gw_encoding_word(config->train.weights), "step");
+    else
+        fprintf(out, " of %zu keys%s\n", map->keys,
+                gw_encoding_word(config->train.weights));
+    if (gw_config_optimizer_is_open(config))
+        fprintf(out, COLUMN "the program's, counted as %s (optimizer.kind)\n",
+                "optimizer", gw_config_optimizer(config));
+}
+
+/* A step of a model of gradweir's. */
+static void print_step(const struct gw_planned *planned, FILE *out)
+{
+    fprintf(out,
+            COLUMN "%" PRIu64 " samples, %" PRIu64 " of a worker, %.2f GFLOP\n",
+            "step", planned->global_batch, planned->batch,
+            (double)planned->sample_flop * (double)planned->batch / 1e9);
+    fprintf(out, COLUMN "%s\n", "workers compute on", planned->device);
+}
+
 static void print_job(const struct gw_plan_options *options,
                       const struct gw_planned *planned,
                       FILE *out)
@@ -90,17 +124,9 @@ static void print_job(const struct gw_plan_options *options,
             "job", config->cluster.policy, config->cluster.workers,
             gw_plural(config->cluster.workers), config->cluster.servers,
             gw_plural(config->cluster.servers));
-    fprintf(out,
-            COLUMN "%" PRIu64
-                   " weights, %.2f MB, in %zu chunks of %zu keys%s\n",
-            "model", planned->map->model_bytes / 4,
-            (double)planned->map->model_bytes / 1e6, planned->map->chunks,
-            planned->map->keys, gw_encoding_word(config->train.weights));
-    fprintf(out,
-            COLUMN "%" PRIu64 " samples, %" PRIu64 " of a worker, %.2f GFLOP\n",
-            "step", planned->global_batch, planned->batch,
-            (double)planned->sample_flop * (double)planned->batch / 1e9);
-    fprintf(out, COLUMN "%s\n", "workers compute on", planned->device);
+    print_model(config, planned, out);
+    if (!planned->is_external)
+        print_step(planned, out);
 }
 
 /* Between a GPU and its host, and between GPUs. */
@@ -125,14 +151,26 @@ static void print_routes(const struct gw_planned *planned, FILE *out)
                 "GPU to GPU");
 }
 
+static void print_compute(const struct gw_planned *planned, FILE *out)
+{
+    double flop = (double)planned->sample_flop * (double)planned->batch;
+    if (planned->compute_s <= 0)
+        fprintf(out, COLUMN "not known: your program's (--step-time)\n",
+                "computing");
+    else if (planned->is_external)
+        fprintf(out, COLUMN "%.3f ms a step: %s\n", "computing",
+                1e3 * planned->compute_s, planned->compute_from);
+    else
+        fprintf(out, COLUMN "%.3f ms a step, %.1f GFLOP/s: %s\n", "computing",
+                1e3 * planned->compute_s, flop / planned->compute_s / 1e9,
+                planned->compute_from);
+}
+
 static void print_figures(const struct gw_plan_options *options,
                           const struct gw_planned *planned,
                           FILE *out)
 {
-    double flops = (double)planned->sample_flop * (double)planned->batch /
-                   planned->compute_s;
-    fprintf(out, COLUMN "%.3f ms a step, %.1f GFLOP/s: %s\n", "computing",
-            1e3 * planned->compute_s, flops / 1e9, planned->compute_from);
+    print_compute(planned, out);
     fprintf(out, COLUMN "%.2f G weights/s of a server's thread: %s\n",
             "reduce+update", planned->update_elems_per_s / 1e9,
             planned->update_from);
@@ -221,7 +259,11 @@ static void print_memory(const struct gw_planned *planned, FILE *out)
     int has_devices = planned->host[0].devices > 0;
     const struct gw_need_row device = {.name = "in all, of a GPU",
                                        .gpu = sum.gpu};
+    const struct gw_need_row library = {.name = "libgradweir.so, in all",
+                                        .worker = sum.worker};
     sum.gpu = 0;
+    if (planned->is_external)
+        sum.worker = 0;
     fprintf(out, "\n" COLUMN, "memory, MiB");
     if (has_devices)
         fprintf(out, "%12s", "GPU");
@@ -230,6 +272,8 @@ static void print_memory(const struct gw_planned *planned, FILE *out)
         print_row(out, &row[i], has_devices);
     if (has_devices)
         print_row(out, &device, has_devices);
+    if (planned->is_external)
+        print_row(out, &library, has_devices);
     print_row(out, &sum, has_devices);
     print_hosts(planned, out);
     if (planned->needs.server.landing > 0)
@@ -237,6 +281,12 @@ static void print_memory(const struct gw_planned *planned, FILE *out)
                 COLUMN "no more: what workers send ahead waits with them, a "
                        "server has its landing slots\n",
                 "under overload");
+    if (planned->is_external)
+        fputs(
+            "of a worker's memory this is the part of libgradweir.so; your "
+            "program's own, with its\ncopy of the model, activations and data, "
+            "is not known\n",
+            out);
     if (has_devices)
         fputs("what CUDA's libraries take of a worker's host is not in this\n",
               out);
@@ -262,13 +312,28 @@ static void print_device_traffic(const struct gw_planned *planned, FILE *out)
             moved->out / 1e6, moved->peers / 1e6, moved->peers / 1e6);
 }
 
+/* A worker's bytes, under each of the job's policies. */
+static void print_exchanges(const struct gw_planned *planned, FILE *out)
+{
+    char word[GW_WORD_BYTES], name[sizeof "worker, " + GW_WORD_BYTES];
+    for (size_t i = 0; i < planned->exchanges; i++) {
+        const struct gw_plan_exchange *exchange = &planned->exchange[i];
+        const struct gw_estimate_link link = {.push = exchange->push,
+                                              .get = exchange->get};
+        gw_policy_word_print(&exchange->word, word);
+        snprintf(name, sizeof name, "worker, %s", word);
+        print_link(out, name, &link);
+    }
+}
+
 static void print_traffic(const struct gw_planned *planned, FILE *out)
 {
     print_device_traffic(planned, out);
-    if (planned->rate <= 0)
-        return;
     fprintf(out, "\n" COLUMN "%12s%12s%12s%12s\n", "MB in a step, of a",
             "out: pushes", "weights", "in: pushes", "weights");
+    print_exchanges(planned, out);
+    if (planned->rate <= 0)
+        return;
     print_link(out, "host with workers", &planned->worker_link);
     if (planned->server_hosts > 0)
         print_link(out, "host with servers", &planned->server_link);
@@ -299,6 +364,13 @@ static void print_hiding(const struct gw_planned *planned, FILE *out)
                 (planned->peer_rate > 0 ? 0 : moved->peers);
     else if (!of_link)
         return;
+    if (planned->compute_s <= 0) {
+        fprintf(out,
+                COLUMN "%12.3f ms and more hides the exchange in backward\n",
+                "computing of",
+                1e3 * 3 / 2 * planned->exchange_s * (double)planned->period);
+        return;
+    }
     double rate = gw_estimate_hiding_rate(bytes, planned->compute_s);
     if (rate > (of_link ? LINK_MOST : WAY_MOST))
         fprintf(out, COLUMN "none hides %.2f MB in the %.3f ms of backward\n",
@@ -366,7 +438,9 @@ static void print_checkpoint(const struct gw_config *config,
 /* Compares the parameter server with an all-reduce, also where it loses. */
 static void print_ring(const struct gw_planned *planned, FILE *out)
 {
-    double times = planned->ring_step_s / planned->step_s;
+    double times = planned->step_s > 0 ? planned->ring_step_s / planned->step_s
+                                       : planned->ring_s / planned->exchange_s;
+    const char *what = planned->step_s > 0 ? "a step" : "the exchange";
     if (planned->rate <= 0)
         return;
     if (planned->worker_hosts < 2) {
@@ -376,13 +450,14 @@ static void print_ring(const struct gw_planned *planned, FILE *out)
                 "all-reduce");
         return;
     }
-    fprintf(out,
-            COLUMN "%12.3f ms for the exchange, %.3f ms a step: a ring of "
-                   "the workers' %" PRIu32 " hosts\n",
-            "all-reduce", 1e3 * planned->ring_s, 1e3 * planned->ring_step_s,
+    fprintf(out, COLUMN "%12.3f ms for the exchange", "all-reduce",
+            1e3 * planned->ring_s);
+    if (planned->step_s > 0)
+        fprintf(out, ", %.3f ms a step", 1e3 * planned->ring_step_s);
+    fprintf(out, ": a ring of the workers' %" PRIu32 " hosts\n",
             planned->worker_hosts);
     if (times > CLOSE)
-        fprintf(out, COLUMN "servers make a step %.2f times as fast\n", "",
+        fprintf(out, COLUMN "servers make %s %.2f times as fast\n", "", what,
                 times);
     else
         fprintf(out,
@@ -394,18 +469,42 @@ static void print_ring(const struct gw_planned *planned, FILE *out)
                 planned->server_hosts > 0 ? " without the servers' hosts" : "");
 }
 
+/* The part of a step that is known if a program's computing is not. */
+static void print_exchange(const struct gw_planned *planned, FILE *out)
+{
+    fprintf(out, COLUMN "%12.3f ms, bound by %s\n", "exchange",
+            1e3 * planned->exchange_s, gw_bound_name(planned->bound));
+    fprintf(out,
+            COLUMN
+            "not known: computing alone, if the exchange hides in it, up "
+            "to the sum of both\n",
+            "step");
+}
+
+/* A program's samples are unknown. */
+static void print_whole(const struct gw_planned *planned, FILE *out)
+{
+    const char *bound = gw_bound_name(planned->bound);
+    if (planned->step_s <= 0)
+        print_exchange(planned, out);
+    else if (planned->is_external)
+        fprintf(out, COLUMN "%12.3f ms, %.4g steps/s; bound by %s\n", "step",
+                1e3 * planned->step_s, 1 / planned->step_s, bound);
+    else
+        fprintf(out,
+                COLUMN "%12.3f ms, %.0f samples/s, an epoch in %.1f s; bound "
+                       "by %s\n",
+                "step", 1e3 * planned->step_s,
+                (double)planned->global_batch / planned->step_s,
+                planned->step_s * (double)planned->steps_per_epoch, bound);
+}
+
 static void print_time(const struct gw_config *config,
                        const struct gw_planned *planned,
                        FILE *out)
 {
-    double rate = (double)planned->global_batch / planned->step_s;
     print_parts(planned, out);
-    fprintf(out,
-            COLUMN "%12.3f ms, %.0f samples/s, an epoch in %.1f s; bound by "
-                   "%s\n",
-            "step", 1e3 * planned->step_s, rate,
-            planned->step_s * (double)planned->steps_per_epoch,
-            gw_bound_name(planned->bound));
+    print_whole(planned, out);
     print_remedies(planned, out);
     print_checkpoint(config, planned, out);
     print_ring(planned, out);
@@ -416,10 +515,10 @@ void gw_plan_print(const struct gw_plan_options *options,
                    FILE *out)
 {
     print_job(options, planned, out);
-    if (planned->step_s > 0)
+    if (planned->has_times)
         print_figures(options, planned, out);
     print_memory(planned, out);
-    if (planned->step_s > 0) {
+    if (planned->has_times) {
         print_traffic(planned, out);
         print_time(options->config, planned, out);
     }

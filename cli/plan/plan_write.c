@@ -36,12 +36,27 @@ static json_t *memory_of(const struct gw_planned *planned)
         if (row[i].server)
             server = gw_json_with(server, name, gw_json_count(row[i].server));
     }
-    worker = gw_json_with(worker, "program", gw_json_count(planned->program));
-    worker = gw_json_with(worker, "blas", gw_json_count(planned->blas));
+    if (!planned->is_external) {
+        worker =
+            gw_json_with(worker, "program", gw_json_count(planned->program));
+        worker = gw_json_with(worker, "blas", gw_json_count(planned->blas));
+    }
     server = gw_json_with(server, "program", gw_json_count(planned->program));
     json_t *memory = gw_json_with(json_object(), "worker", worker);
     memory = gw_json_with(memory, "server", server);
     return gw_json_with(memory, "gpu", gpu);
+}
+
+/* null for a number that only a program of the user's knows. */
+static json_t *builtin_count(const struct gw_planned *planned, uint64_t value)
+{
+    return planned->is_external ? json_null() : gw_json_count(value);
+}
+
+/* null for a time that is unknown. */
+static json_t *time_of(double seconds)
+{
+    return seconds > 0 ? json_real(seconds) : json_null();
 }
 
 /* null for an unknown limit. */
@@ -97,7 +112,7 @@ static json_t *peaks_of(const struct gw_planned *planned)
     peak = gw_json_with(peak, "server",
                         gw_json_count(gw_plan_server_bytes(planned)));
     return gw_json_with(peak, "worker",
-                        gw_json_count(gw_plan_worker_bytes(planned)));
+                        builtin_count(planned, gw_plan_worker_bytes(planned)));
 }
 
 static json_t *link_of(const struct gw_estimate_link *link)
@@ -120,8 +135,30 @@ static json_t *parts_of(const struct gw_planned *planned)
     };
     json_t *parts = json_object();
     for (enum gw_bound i = GW_BOUND_COMPUTE; i < GW_BOUNDS; i++)
-        parts = gw_json_with(parts, names[i], json_real(planned->seconds[i]));
+        parts = gw_json_with(parts, names[i],
+                             i == GW_BOUND_COMPUTE && planned->compute_s <= 0
+                                 ? json_null()
+                                 : json_real(planned->seconds[i]));
     return gw_json_with(parts, "bound", json_string(names[planned->bound]));
+}
+
+/* A worker's bytes in a step, under each of the job's policies. */
+static json_t *exchanges_of(const struct gw_planned *planned)
+{
+    json_t *exchanges = json_array();
+    char word[GW_WORD_BYTES];
+    for (size_t i = 0; i < planned->exchanges; i++) {
+        const struct gw_plan_exchange *exchange = &planned->exchange[i];
+        gw_policy_word_print(&exchange->word, word);
+        json_t *one = gw_json_with(json_object(), "policy", json_string(word));
+        one = gw_json_with(one, "bytes_pushed", json_real(exchange->push));
+        one = gw_json_with(one, "bytes_pulled", json_real(exchange->get));
+        if (json_array_append_new(exchanges, one) != 0) {
+            json_decref(exchanges);
+            return NULL;
+        }
+    }
+    return exchanges;
 }
 
 /* The job and its needs. */
@@ -137,13 +174,16 @@ static json_t *job_of(const struct gw_plan_options *options,
         gw_json_with(object, "servers", gw_json_count(config->cluster.servers));
     object =
         gw_json_with(object, "policy", json_string(config->cluster.policy));
-    object = gw_json_with(object, "device", json_string(planned->device));
+    object = gw_json_with(object, "device",
+                          planned->is_external ? json_null()
+                                               : json_string(planned->device));
     object = gw_json_with(object, "model_bytes",
                           gw_json_count(planned->map->model_bytes));
     object = gw_json_with(object, "global_batch",
-                          gw_json_count(planned->global_batch));
+                          builtin_count(planned, planned->global_batch));
     object = gw_json_with(object, "sample_flop",
-                          gw_json_count(planned->sample_flop));
+                          builtin_count(planned, planned->sample_flop));
+    object = gw_json_with(object, "exchange", exchanges_of(planned));
     object = gw_json_with(object, "memory_bytes", memory_of(planned));
     object = gw_json_with(object, "peak_rss_bytes", peaks_of(planned));
     object = gw_json_with(object, "gpu_bytes",
@@ -167,13 +207,20 @@ static json_t *with_times(json_t *object, const struct gw_planned *planned)
         object =
             gw_json_with(object, "all_reduce_s", json_real(planned->ring_s));
         object = gw_json_with(object, "all_reduce_step_s",
-                              json_real(planned->ring_step_s));
+                              planned->compute_s > 0
+                                  ? json_real(planned->ring_step_s)
+                                  : json_null());
     }
     object = gw_json_with(object, "seconds", parts_of(planned));
-    object = gw_json_with(object, "step_s", json_real(planned->step_s));
+    object = gw_json_with(object, "step_s", time_of(planned->step_s));
+    if (planned->is_external)
+        object =
+            gw_json_with(object, "exchange_s", time_of(planned->exchange_s));
     object = gw_json_with(
         object, "samples_per_s",
-        json_real((double)planned->global_batch / planned->step_s));
+        planned->is_external
+            ? json_null()
+            : json_real((double)planned->global_batch / planned->step_s));
     return gw_json_with(object, "simulated", json_boolean(planned->simulated));
 }
 

@@ -232,6 +232,20 @@ static void amounts_have_units(void **state)
         gw_amount_parse("--x", "2.5 ms", GW_AMOUNT_SECONDS, &value, &error),
         GW_OK);
     assert_near(value, 2.5e-3, 1e-12);
+    assert_int_equal(
+        gw_amount_parse("--x", "1.5M", GW_AMOUNT_COUNT, &value, &error), GW_OK);
+    assert_true(value == 1.5e6);
+    assert_int_equal(
+        gw_amount_parse("--x", " 650 ", GW_AMOUNT_COUNT, &value, &error),
+        GW_OK);
+    assert_true(value == 650);
+    assert_int_equal(
+        gw_amount_parse("--x", "650 MB", GW_AMOUNT_COUNT, &value, &error),
+        GW_EUSAGE);
+    assert_string_equal(error.text,
+                        "--x: \"650 MB\" is not a number above 0 with one of "
+                        "these units, or none: k, M, G");
+    value = 2.5e-3;
     static const char *const wrong[] = {"80",    "GiB",    "0 ms",
                                         "-1 ms", "1 ms x", "1 GiB"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
