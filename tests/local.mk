@@ -98,6 +98,7 @@ check_PROGRAMS += \
 	%D%/sim/test_late \
 	%D%/sim/test_members \
 	%D%/sim/test_origin \
+	%D%/sim/test_orders \
 	%D%/sim/test_own_steps \
 	%D%/sim/test_policies \
 	%D%/sim/test_pass \
@@ -453,6 +454,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_own_steps_SOURCES = %D%/sim/test_own_steps.c $(GW_CLUSTER)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_pass_SOURCES = %D%/sim/test_pass.c $(GW_CLUSTER)
+%C%_sim_test_orders_SOURCES = %D%/sim/test_orders.c $(GW_GROUPED) $(GW_SWEEP)
 %C%_sim_test_pull_SOURCES = %D%/sim/test_pull.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_rank_SOURCES = %D%/sim/test_rank.c $(GW_CLUSTER)
 %C%_sim_test_declare_SOURCES = %D%/sim/test_declare.c $(GW_GROUPED)

@@ -14,6 +14,10 @@
 
 struct grouped grouped;
 
+/* Gradients of a program that does not need its keys. */
+static float apart[GROUPED_RANKS][GROUPED_KEYS][GROUPED_ELEMS];
+static struct gw_rank_tensor tensors[GROUPED_RANKS][GROUPED_KEYS];
+
 const struct gw_sim_options grouped_lines = {
     .seed = 1, .latency_us = 50, .jitter_us = 20, .bytes_per_us = 1000};
 
@@ -69,8 +73,9 @@ double grouped_value(size_t key, size_t i, uint32_t rank, uint64_t step)
 static void fill(struct gw_rank *rank, size_t key, uint64_t step)
 {
     const float *w = gw_rank_weights(rank)[key];
-    float *to = gw_rank_gradients(rank)[key];
     uint32_t number = gw_rank_number(rank);
+    float *to =
+        grouped.blind ? apart[number][key] : gw_rank_gradients(rank)[key];
     for (size_t i = 0; i < gw_key_elems(&grouped_keys[key]); i++) {
         double x = grouped_is_value(key) ? grouped_value(key, i, number, step)
                    : grouped.still
@@ -92,10 +97,13 @@ static enum gw_status train(struct gw_rank *rank, uint64_t step)
         return status;
     }
     /* forward, then backward */
-    if (!grouped.interleaves)
+    if (!grouped.interleaves && !grouped.blind)
         status = status ? status : gw_rank_need(rank, 0, GROUPED_KEYS);
-    for (size_t key = GROUPED_KEYS; key-- > 0 && status == GW_OK;) {
-        status = gw_rank_need(rank, key, 1);
+    size_t turned = grouped.interleaves > 0 ? grouped.interleaves - 1 : 0;
+    for (size_t i = GROUPED_KEYS; i-- > 0 && status == GW_OK;) {
+        size_t key = (i + turned) % GROUPED_KEYS;
+        if (!grouped.blind)
+            status = gw_rank_need(rank, key, 1);
         if (status != GW_OK)
             break;
         fill(rank, key, step);
@@ -113,9 +121,13 @@ static enum gw_status prepare(struct gw_rank *rank)
     const struct gw_rank_declaration declaration = {
         .key = grouped.keys[number] ? grouped.keys[number] : grouped_keys,
         .keys = GROUPED_KEYS,
+        .tensor = grouped.blind ? tensors[number] : NULL,
         .optimizer = grouped.asks[number],
         .clip = grouped.clip[number],
         .flop = 1000};
+    for (size_t key = 0; key < GROUPED_KEYS; key++)
+        tensors[number][key] =
+            (struct gw_rank_tensor){.gradients = apart[number][key]};
     enum gw_status status =
         gw_rank_own_data(rank, (uint64_t)GROUPED_RANKS * GROUPED_SAMPLES, 0);
     if (status == GW_OK)

@@ -42,8 +42,12 @@ extern struct grouped {
     uint64_t poisons;  /* rank 1 has NaN among its values in this step */
     uint64_t spoils;   /* and in a gradient; 0: never */
     uint64_t sits_out; /* the step in which rank 3 has no samples; 0: none */
-    int interleaves;   /* needs a key when those behind it are ready */
-    int still;         /* gradients do not depend on weights: grouped_slope */
+    /* needs each key when the one before it in its order is ready: 1: from the
+       last key to the first, n: from the key n - 1 places on; 0: needs all
+       keys first */
+    size_t interleaves;
+    int blind; /* needs no key; its gradients are in memory of its own */
+    int still; /* gradients do not depend on weights: grouped_slope */
     /* called in a step to train, before its first key, and when all of its keys
        are ready */
     enum gw_status (*begun)(struct gw_rank *rank, uint64_t step);

@@ -84,7 +84,7 @@ static const struct sgd_row {
     const char *settings[18];
     const char *houses;
     enum schedule schedule;
-    int interleaves;
+    size_t interleaves;
     int drops; /* steps of ranks that are late: the way is not known */
 } sgd_rows[] = {
     {.settings = {GROUPED_JOB, SGD}},

@@ -272,6 +272,11 @@ enum gw_status gw_client_wait(struct gw_client *client,
                               size_t n,
                               uint64_t version);
 
+/* The same of one chunk that shard 0 has: then all decisions about clock
+   `version` are known, which shard 0 makes before it gives out that version. */
+enum gw_status gw_client_wait_leader(struct gw_client *client,
+                                     uint64_t version);
+
 /*
  * Under backup:B, for a worker that may be late: waits until all weights have
  * one version, *clock_p or newer, and sets *clock_p to it; or, if the others

@@ -6,6 +6,7 @@
 
 #include "worker/client/client_state.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct gw_client_waits {
@@ -118,29 +119,37 @@ static int has_weights(const struct gw_client *client,
            gw_client_has_decisions(client);
 }
 
-/* Also for weights of the end. */
+/* Waits for chunks of keys [first, first + n), which a report of a long wait
+   names. */
 static enum gw_status
-wait_last(struct gw_client *client, size_t first, size_t n, uint64_t version)
+await(struct gw_client *client, struct arrival *arrival, size_t first, size_t n)
 {
-    if (gw_client_is_over(client))
-        return client->error.status;
-    if (has_weights(client, first, n, version))
-        return GW_OK;
     uint64_t before = gw_loop_now(client->loop);
     const struct gw_client_wait wait = {.reason = GW_WAITING_WEIGHTS,
                                         .first = first,
                                         .n = n,
-                                        .version = version};
-    struct arrival arrival = {.client = client,
-                              .version = version,
-                              .next = client->map->key_chunk[first],
-                              .end = client->map->key_chunk[first + n]};
+                                        .version = arrival->version};
     gw_client_begin_wait(client, &wait);
-    gw_loop_await(client->loop, has_arrived, &arrival);
+    gw_loop_await(client->loop, has_arrived, arrival);
     gw_client_end_wait(client);
     gw_metrics_add(client->metrics, GW_METRIC_WAIT_US,
                    gw_loop_now(client->loop) - before);
     return gw_client_is_over(client) ? client->error.status : GW_OK;
+}
+
+/* Also for weights of the end. */
+static enum gw_status
+wait_last(struct gw_client *client, size_t first, size_t n, uint64_t version)
+{
+    struct arrival arrival = {.client = client,
+                              .version = version,
+                              .next = client->map->key_chunk[first],
+                              .end = client->map->key_chunk[first + n]};
+    if (gw_client_is_over(client))
+        return client->error.status;
+    if (has_weights(client, first, n, version))
+        return GW_OK;
+    return await(client, &arrival, first, n);
 }
 
 /* The reason why a step at that clock does not go on, else GW_OK. */
@@ -171,6 +180,18 @@ enum gw_status gw_client_wait(struct gw_client *client,
                               uint64_t version)
 {
     enum gw_status status = wait_last(client, first, n, version);
+    return status == GW_OK ? judge(client, version) : status;
+}
+
+/* Every map gives its first chunk to shard 0. */
+enum gw_status gw_client_wait_leader(struct gw_client *client, uint64_t version)
+{
+    struct arrival arrival = {.client = client, .version = version, .end = 1};
+    assert(client->map->chunk[0].shard == 0);
+    if (gw_client_is_over(client))
+        return client->error.status;
+    enum gw_status status =
+        has_arrived(&arrival) ? GW_OK : await(client, &arrival, 0, 1);
     return status == GW_OK ? judge(client, version) : status;
 }
 

@@ -222,8 +222,7 @@ int gw_rank_ahead(const struct gw_rank *rank, struct gw_rank_step *step_p);
  * Waits until keys [first, first + n) have the weights of the step, and copies
  * them to the trainer's own tensors, if it has any. A key that was needed
  * before in this step costs little. A trainer may need a key after another one
- * is ready or skipped; where each push makes a version, the first of these has
- * waited for all keys.
+ * is ready or skipped.
  */
 enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n);
 
@@ -240,16 +239,20 @@ double gw_rank_loss_scale(const struct gw_rank *rank);
 
 /*
  * The gradients of keys [first, first + n), sums over the samples, are made, or
- * queued on the device. They do not change before the next version of these
- * keys is there. In a step to train each key is ready or skipped once, in any
- * order, after the last batch; if the rank has no samples, or scores, none is.
+ * queued on the device. Waits for the weights of keys that were not needed: of
+ * these, and with the first ready or skipped key of a step for some of shard 0,
+ * or for all where each push makes a version, in own steps, and in the first
+ * step under a policy. Gradients do not change before the next version of these
+ * keys is there; the trainer writes them into the arenas after it has needed
+ * the key. In a step to train each key is ready or skipped once, in any order,
+ * after the last batch; if the rank has no samples, or scores, none is.
  * GW_EUSAGE otherwise, which fails the job.
  */
 enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n);
 
 /*
  * Keys [first, first + n) have no gradient in this step, which is final as
- * gw_rank_ready is, and allowed where that is; waits for their weights. Servers
+ * gw_rank_ready is, allowed where that is, and waits as that does. Servers
  * take the gradients of other ranks, and with `counts` divide their sum by the
  * samples of this rank as well. A key without a gradient of any rank stays as
  * it is in this step: weights, states of the optimizer, its count of updates.

@@ -26,6 +26,7 @@ static enum gw_status change_policy(struct gw_rank *rank)
     if (rank->was_per_push)
         gw_rank_skip_dues(rank);
     rank->was_per_push = gw_client_is_per_push(rank->client);
+    rank->is_new_policy = 1;
     return gw_local_switch(rank);
 }
 

@@ -109,7 +109,7 @@ struct gw_rank {
     uint64_t flop_done; /* and done so far */
     uint64_t began_us,
         busy_us;  /* the step's begin, on the wall and in computing time */
-    int all_keys; /* the step's weights of all keys are there */
+    int may_push; /* keys of the step may leave: see await_turn */
     int whole;    /* all weights are there: the set is scored */
     int leaves;   /* the trainer has no further step, */
     int left;     /* which the coordinator has been told of */
@@ -120,6 +120,7 @@ struct gw_rank {
     uint64_t scored_clock; /* the last evaluation's */
     uint64_t dues_done;    /* evaluations of the plan, made or skipped */
     int was_per_push;      /* the policy's: each push makes a version */
+    int is_new_policy;     /* nothing has been pushed under it */
 
     struct gw_pace pace;    /* if parts of a step go by speed */
     struct gw_local *local; /* NULL if every step is pushed */

@@ -199,26 +199,51 @@ static enum gw_status check_all_ready(struct gw_rank *rank)
 }
 
 /*
+ * Before the first push of a step. Members act at a clock by the decisions
+ * about it, and shard 0 makes these before it gives out weights of that
+ * version: no key leaves before some of shard 0 are there, or another shard
+ * could be past a cut, an end or a switch that it has not heard of.
+ *
  * Where each push makes a version, all ranks may be brought to a stand, and a
  * rank stands between two steps: servers that keep its wants open then wait for
- * the pushes of a step that it has begun. So no key of a step is pushed before
- * the weights of all are there. Another policy may hold from this step on.
+ * the pushes of a step that it has begun. So no key leaves before the weights
+ * of all are there. Likewise in the first step under a policy, which a shard
+ * takes up when its last chunk is at that clock, where another one may hold
+ * from this step on, and in the rank's own steps, which begin with a state that
+ * a checkpoint keeps.
  */
-static enum gw_status await_all(struct gw_rank *rank)
+static enum gw_status await_turn(struct gw_rank *rank)
 {
-    if (rank->all_keys || (!gw_client_is_per_push(rank->client) &&
-                           !gw_client_has_next_policy(rank->client)))
+    enum gw_status status = GW_OK;
+    if (rank->may_push)
         return GW_OK;
-    enum gw_status status = await_weights(rank, 0, rank->keys);
-    rank->all_keys = status == GW_OK;
-    return status;
+    int all = rank->local || rank->is_new_policy ||
+              gw_client_is_per_push(rank->client);
+    if (!all)
+        status = gw_client_wait_leader(rank->client, rank->clock);
+    if (status == GW_OK && (all || gw_client_has_next_policy(rank->client)))
+        status = await_weights(rank, 0, rank->keys);
+    if (status != GW_OK)
+        return status;
+    rank->may_push = 1;
+    rank->is_new_policy = 0;
+    return GW_OK;
+}
+
+/* Before keys are final: until the weights of a key are there, its gradients in
+   the arena are those of the step before. */
+static enum gw_status
+begin_final(struct gw_rank *rank, size_t first, size_t n, const char *is)
+{
+    enum gw_status status = check_final(rank, first, n, is);
+    if (status == GW_OK)
+        status = await_turn(rank);
+    return status == GW_OK ? await_weights(rank, first, n) : status;
 }
 
 enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n)
 {
-    enum gw_status status = check_final(rank, first, n, "ready");
-    if (status == GW_OK)
-        status = await_all(rank);
+    enum gw_status status = begin_final(rank, first, n, "ready");
     if (status != GW_OK)
         return status;
     for (size_t key = first; key < first + n; key++)
@@ -249,11 +274,7 @@ skip_keys(struct gw_rank *rank, size_t first, size_t n, int counts)
 enum gw_status
 gw_rank_skip(struct gw_rank *rank, size_t first, size_t n, int counts)
 {
-    enum gw_status status = check_final(rank, first, n, "skipped");
-    if (status == GW_OK)
-        status = await_all(rank);
-    if (status == GW_OK)
-        status = await_weights(rank, first, n);
+    enum gw_status status = begin_final(rank, first, n, "skipped");
     return status == GW_OK ? skip_keys(rank, first, n, counts) : status;
 }
 
@@ -315,7 +336,7 @@ enum gw_status gw_rank_begin_step(struct gw_rank *rank)
     rank->samples = (uint32_t)part.n;
     rank->flop = rank->sample_flop * part.n;
     rank->flop_done = 0;
-    rank->all_keys = 0;
+    rank->may_push = 0;
     return gw_rank_begin_weights(rank);
 }
 
