@@ -277,8 +277,10 @@ GRADWEIR_API int gradweir_take(gradweir_job *job, size_t key, void *weights);
 
 /*
  * The library's fp32 arrays of a key: weights, valid after gradweir_wait until
- * gradweir_end; gradients, which gradweir_push without an address reads. They
- * may be at another place in the next step. NULL before gradweir_declare.
+ * gradweir_end; gradients, which gradweir_push without an address reads, and
+ * the program writes after gradweir_wait: before it they are those of the last
+ * push. They may be at another place in the next step. NULL before
+ * gradweir_declare.
  */
 GRADWEIR_API const float *gradweir_weights(const gradweir_job *job, size_t key);
 GRADWEIR_API float *gradweir_gradients(gradweir_job *job, size_t key);
@@ -316,21 +318,22 @@ GRADWEIR_API int gradweir_weigh(gradweir_job *job, uint32_t weight);
 /*
  * The gradient of a key, of its type and shape, contiguous; NULL: it is in
  * gradweir_gradients. Each key once in a step to train, or gradweir_skip, in
- * any order. Does not wait for the network; but under policies that apply each
- * push by itself ("async", "ssp", ..) the first push of a step waits until all
- * keys have their weights, as most programs have done by then. In a step of the
- * program's own (step.own): the key's weights after it, not multiplied by the
- * step's weight.
+ * any order. Does not wait for the network where the program has waited for all
+ * keys by then, as most do. Else it waits: for the weights of the key; and the
+ * first push of a step for a part of server 0's weights, and for those of all
+ * keys under policies that apply each push by itself ("async", "ssp", ..) or
+ * have steps of the ranks' own, and in the first step under a policy. In a step
+ * of the program's own (step.own): the key's weights after it, not multiplied
+ * by the step's weight.
  */
 GRADWEIR_API int
 gradweir_push(gradweir_job *job, size_t key, const void *gradient);
 
 /*
- * Keys [first, first + n) have no gradient in this step; waits for their
- * weights. Where no rank has one,
- * the key's weights and optimizer state stay as they are. `counts`: where
- * others have one, this rank's weight counts as that of a zero gradient. In a
- * step of the program's own: their weights did not change.
+ * Keys [first, first + n) have no gradient in this step; waits as a push does.
+ * Where no rank has one, the key's weights and optimizer state stay as they
+ * are. `counts`: where others have one, this rank's weight counts as that of a
+ * zero gradient. In a step of the program's own: their weights did not change.
  */
 GRADWEIR_API int gradweir_skip(
     gradweir_job *job, size_t first, size_t n, int counts, int timeout_ms);

@@ -322,14 +322,13 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"train", do_train},     {"ahead", do_ahead},
-                 {"waits", do_waits},     {"pull", do_pull},
-                 {"own", do_own},         {"early", do_early},
-                 {"save", do_save},       {"leave", do_leave},
-                 {"fail", do_fail},       {"fork", api_fork},
-                 {"misuse", do_misuse},   {"odd", api_odd},
-                 {"groups", api_groups},  {"many", api_many},
-                 {"refused", api_refused}};
+    } modes[] = {
+        {"train", do_train},     {"ahead", do_ahead},   {"waits", do_waits},
+        {"pull", do_pull},       {"own", do_own},       {"early", do_early},
+        {"save", do_save},       {"leave", do_leave},   {"fail", do_fail},
+        {"fork", api_fork},      {"misuse", do_misuse}, {"odd", api_odd},
+        {"groups", api_groups},  {"blind", api_blind},  {"many", api_many},
+        {"refused", api_refused}};
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(argv[1], modes[i].name) == 0) {
             modes[i].run();

@@ -33,7 +33,7 @@ ok 'the same bits with another number of servers'
 
 # groups SETTINGS..: both ranks have what AdamW by hand, and a mean, come to
 groups() {
-  run 0 run --workers 2 "$@" -- "$api" groups &&
+  run 0 run --workers 2 "$@" -- "$api" "${mode-groups}" &&
     [ "$(grep -cx '\[[01]\] groups are right' "$scratch/out")" -eq 2 ] &&
     grep -q "optimizer is adamw, as the program asks" "$scratch/out" "$scratch/err"
 }
@@ -43,6 +43,10 @@ groups --servers 1 && first=$(digest) &&
     groups --servers 3 --set $set && [ "$(digest)" = "$first" ] || break
   done
 ok 'groups with rates that change, the optimizer of the program, and means: as by hand, to the same bits'
+for set in cluster.transport=tcp cluster.transport=shm train.commit=whole cluster.local_reduction=on; do
+  mode=blind groups --servers 3 --set $set && [ "$(digest)" = "$first" ] || break
+done
+ok 'the same bits of a program that waits for no weights before it pushes'
 run 1 run --workers 2 --set optimizer.kind=sgd -- "$api" groups
 grep -q 'the job has optimizer.kind = "sgd", the program asks for adamw; leave that line out of the job' "$scratch/err"
 ok 'a job that names another optimizer than the program is refused'

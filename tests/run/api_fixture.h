@@ -53,6 +53,7 @@ void api_finish(void);
 /* ---- modes ---- */
 
 void api_groups(void); /* two with rates of their own, and one of values */
+void api_blind(void);  /* the same, which waits for no weights */
 void api_odd(void);    /* the same, and rank 1 has another rate in a step */
 void api_fork(void);
 void api_many(void);    /* jobs that nobody answers */

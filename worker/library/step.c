@@ -206,6 +206,10 @@ int gradweir_push(gradweir_job *job, size_t key, const void *gradient)
     if (status != GRADWEIR_OK)
         return status;
     if (gradient)
+        status = need(job, key, 1); /* the last push of the key may go on */
+    if (status != GRADWEIR_OK)
+        return status;
+    if (gradient)
         gw_rank_tensor_load((enum gw_rank_dtype)job->type[key],
                             gw_key_elems(&job->key[key]), gradient,
                             gw_rank_gradients(job->rank)[key]);
