@@ -8,7 +8,7 @@
 #include <uv.h>
 
 #include "cli/child_run.h"
-#include "server/checkpoint/store.h"
+#include "server/checkpoint/begin.h"
 
 #define SPAN_NS ((uint64_t)600 * 1000000000)
 
@@ -21,14 +21,9 @@
 static enum gw_status look(const void *owner, struct gw_error *said)
 {
     const struct gw_config *config = owner;
-    struct gw_disk all = {.ops = &gw_disk_posix_ops}, dir;
+    struct gw_disk disk = {.ops = &gw_disk_posix_ops};
     uint64_t step;
-    int is_there = 0;
-    if (gw_store_enter(&all, config->checkpoint.dir, GW_ACCESS_PRIVATE, &dir,
-                       NULL) == GW_OK)
-        is_there = gw_store_newest_there(&dir, &step);
-    gw_store_leave(&dir);
-    if (!is_there)
+    if (!gw_begin_newest(&disk, config->checkpoint.dir, &step))
         return GW_ENOENT;
     snprintf(said->text, sizeof said->text, "%" PRIu64, step);
     return GW_OK;

@@ -141,6 +141,16 @@ static enum gw_status check_optimizer(struct gw_begin *begin,
                    optimizer);
 }
 
+int gw_begin_newest(struct gw_disk *disk, const char *path, uint64_t *clock_p)
+{
+    struct gw_disk dir;
+    int is_there = 0;
+    if (gw_store_enter(disk, path, GW_ACCESS_PRIVATE, &dir, NULL) == GW_OK)
+        is_there = gw_store_newest_there(&dir, clock_p);
+    gw_store_leave(&dir);
+    return is_there;
+}
+
 enum gw_status gw_begin_check_empty(const struct gw_begin *begin,
                                     struct gw_error *error)
 {

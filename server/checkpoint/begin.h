@@ -56,6 +56,10 @@ enum gw_status gw_begin_take_program(struct gw_begin *begin,
                                      struct gw_error *error);
 void gw_begin_free(struct gw_begin *begin);
 
+/* Step of the newest checkpoint that has all its files, by name and size, in
+   the directory `path`; 0: there is none. */
+int gw_begin_newest(struct gw_disk *disk, const char *path, uint64_t *clock_p);
+
 /* GW_EEXIST: the directory holds checkpoints. */
 enum gw_status gw_begin_check_empty(const struct gw_begin *begin,
                                     struct gw_error *error);

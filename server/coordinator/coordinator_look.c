@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "server/checkpoint/store.h"
+#include "server/checkpoint/begin.h"
 #include "server/coordinator/coordinator_keep.h"
 #include "server/coordinator/coordinator_run.h"
 
@@ -68,11 +68,8 @@ static void run_look(struct gw_work *work)
 {
     struct gw_look *look = work->owner;
     struct gw_coordinator *self = look->self;
-    struct gw_disk dir;
-    if (gw_store_enter(self->loop->disk, self->config->checkpoint.dir,
-                       GW_ACCESS_PRIVATE, &dir, NULL) == GW_OK)
-        look->is_there = gw_store_newest_there(&dir, &look->clock);
-    gw_store_leave(&dir);
+    look->is_there = gw_begin_newest(
+        self->loop->disk, self->config->checkpoint.dir, &look->clock);
 }
 
 /* The words that follow how the job ended. */
