@@ -5,7 +5,7 @@
  * order between two members (transport/member/member.h), so each is sent once.
  * Pure but for the caller's arena; any thread, each with an arena of its own.
  *
- *   joining   member > coordinator   JOIN, DECLARE, READY
+ *   joining   member > coordinator   JOIN, DECLARE, READY, STANDING
  *             coordinator > member   WELCOME, VIEW, DECLARE (keys), START
  *   windows   worker <> shard        WINDOW
  *   deciding  shard > shard 0        VOTE, ARRIVED, QUIESCED
@@ -76,6 +76,7 @@ enum gw_message_kind {
     GW_MESSAGE_SIGHT,
     GW_MESSAGE_FAULT,
     GW_MESSAGE_POLL,
+    GW_MESSAGE_STANDING,
     GW_MESSAGE_KINDS,
 };
 

@@ -222,7 +222,7 @@ void gw_want_encode(const struct gw_want *want, uint8_t out[GW_WANT_BYTES])
 enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
                               struct gw_want *want)
 {
-    if (in[32] < GW_WANT_VERSION || in[32] > GW_WANT_NOW ||
+    if (in[32] < GW_WANT_VERSION || in[32] > GW_WANT_EXACT ||
         in[33] >= GW_ENCODINGS ||
         (in[32] == GW_WANT_NOW && in[33] != GW_ENCODING_RAW) ||
         gw_get_u32(in + 4) == 0 || (in[34] > 0 && in[34] >= in[35]))

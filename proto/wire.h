@@ -169,6 +169,7 @@ enum gw_want_condition {
     GW_WANT_MINIMUM = 3, /* as GW_WANT_HELD, and everybody's before value -
                             slack */
     GW_WANT_NOW = 4,     /* a plain pull: as they are; value names it */
+    GW_WANT_EXACT = 5,   /* of version value, which may be the one before */
 };
 
 struct gw_want {

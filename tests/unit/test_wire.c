@@ -217,7 +217,7 @@ static void wants_round_trip(void **state)
     assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
     bytes[33] = GW_ENCODING_RAW;
     assert_int_equal(gw_want_decode(bytes, &back), GW_OK);
-    bytes[32] = GW_WANT_NOW + 1;
+    bytes[32] = GW_WANT_EXACT + 1;
     assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
     bytes[32] = 0;
     assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
