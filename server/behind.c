@@ -100,6 +100,17 @@ void gw_behind_taken(struct gw_peer *peer)
         catch_up(server, peer);
 }
 
+static void tell_recalled(void *owner, const struct gw_decision *decision)
+{
+    struct gw_peer *peer = owner;
+    tell(peer->owner, peer, decision);
+}
+
+void gw_behind_begin(struct gw_server *server, struct gw_peer *peer)
+{
+    gw_leader_recall(server->leader, tell_recalled, peer);
+}
+
 /* ---- everybody ---- */
 
 void gw_behind_tell(struct gw_server *server,

@@ -23,5 +23,7 @@ void gw_behind_tell(struct gw_server *server,
                     struct gw_peer *peer,
                     const struct gw_decision *decision);
 void gw_behind_taken(struct gw_peer *peer);
+/* Tells a worker that begins in the middle of the stream where it is. */
+void gw_behind_begin(struct gw_server *server, struct gw_peer *peer);
 
 #endif

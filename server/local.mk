@@ -28,6 +28,8 @@ libserver_a_SOURCES = \
 	%D%/push.c \
 	%D%/push.h \
 	%D%/register.c \
+	%D%/replace.c \
+	%D%/replace.h \
 	%D%/save.c \
 	%D%/server.c \
 	%D%/server.h \

@@ -83,7 +83,12 @@ static enum gw_status admit(void *owner,
             gw_members_shard_comes(server);
         return status;
     }
-    snprintf(why, why_bytes, "not a member of this job's view");
+    int is_replaced = hello->role == GW_ROLE_WORKER &&
+                      hello->rank < server->ranks &&
+                      server->session[hello->rank].begins_late;
+    snprintf(why, why_bytes,
+             is_replaced ? "another worker has taken the place of this one"
+                         : "not a member of this job's view");
     return GW_EREFUSED;
 }
 
@@ -121,7 +126,8 @@ static void link_down(void *owner,
                        leaving ? GW_LOG_DEBUG : GW_LOG_INFO,
                        "connection %u to %s broke: %s (%s)", link, peer->name,
                        why, gw_status_text(status));
-    if (peer->role == GW_ROLE_WORKER && server->shard)
+    if (peer->role == GW_ROLE_WORKER && server->shard &&
+        server->session[peer->id].peer == peer)
         gw_session_link_down(server, peer, link);
 }
 

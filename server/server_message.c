@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "proto/dispatch.h"
+#include "server/replace.h"
 #include "server/server_state.h"
 #include "proto/text.h"
 #include "transport/member/remote.h"
@@ -99,8 +100,12 @@ got_request(void *owner, struct gw_peer *peer, const struct gw_message *message)
 static void
 got_view(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
+    struct gw_server *server = owner;
     (void)peer;
-    gw_members_view(owner, &message->view);
+    if (gw_members_are_whole(server))
+        gw_replace_view(server, &message->view);
+    else
+        gw_members_view(server, &message->view);
 }
 
 static void

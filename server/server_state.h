@@ -5,6 +5,7 @@
  *   server_message.c    control messages
  *   startup.c           from the start to the first step
  *   members.c           the members of the job
+ *   replace.c           workers in the place of others
  *   session_frame.c     frames of workers
  *   session.c           the path of a push
  *   session_answer.c    the way of weights out

@@ -26,6 +26,7 @@ struct gw_session {
     int has_secret;          /* the view has one: */
     struct gw_secret secret; /* that its logins prove */
     char host[64];
+    int begins_late;  /* it is in the place of another one */
     uint32_t landing; /* window: its pushes */
     uint32_t seeds;   /* window: rank 0's first weights */
     uint32_t

@@ -148,6 +148,10 @@ static int is_answerable(const struct gw_server *server,
 {
     if (want->condition == GW_WANT_NOW)
         return 1;
+    if (want->condition == GW_WANT_EXACT)
+        return view->version == want->value ||
+               (view->version > want->value &&
+                view->version - want->value == 1);
     return !gw_quiesce_goes_on(server) &&
            server->regime.policy->answerable(want, view);
 }
@@ -229,6 +233,18 @@ static int gives_copies(const struct gw_server *server)
            (next && gw_commit_find(next)->copies);
 }
 
+/* For a worker in the place of another, which has pushed to some chunks. */
+static void fill_exact(struct gw_server *server, struct gw_want_slot *slot)
+{
+    uint64_t version = slot->want.value;
+    slot->answer.frame.clock = version;
+    slot->answer.frame.count = (uint32_t)version;
+    slot->answer.payload =
+        gw_shard_exact(server->shard, slot->rank, slot->chunk, version,
+                       (enum gw_encoding)slot->want.encoding);
+    gw_commit_worked(server, slot->chunk, 1);
+}
+
 /* The answer's parts: its clock, its count, and the weights; their checksum
    too where it is looked at. */
 static void
@@ -242,6 +258,10 @@ fill_answer(struct gw_server *server, struct gw_want_slot *slot, int checked)
     enum gw_encoding encoding = (enum gw_encoding)slot->want.encoding;
     uint64_t version = shard->chunk[slot->chunk].version;
     int pulls = slot->want.condition == GW_WANT_NOW;
+    if (slot->want.condition == GW_WANT_EXACT) {
+        fill_exact(server, slot);
+        return;
+    }
     frame->clock = version;
     frame->count = (uint32_t)version;
     if (pulls) {

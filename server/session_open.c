@@ -57,6 +57,8 @@ enum gw_status gw_session_admit(struct gw_server *server, struct gw_peer *peer)
     peer->owner = server;
     peer->taken = gw_behind_taken;
     session->gradients = GW_WINDOW_NONE;
+    if (session->begins_late && server->leader)
+        gw_behind_begin(server, peer);
     struct gw_message message = {
         .kind = GW_MESSAGE_WINDOW,
         .window = {GW_FRAME_PUSH, session->landing, bytes}};

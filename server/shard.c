@@ -309,6 +309,7 @@ void gw_shard_leave_out(struct gw_shard *shard,
 
 void gw_shard_new_weights(struct gw_shard_chunk *chunk)
 {
+    chunk->before = chunk->current;
     chunk->current = !chunk->current;
     forget_encoded(chunk);
     chunk->updates++;
@@ -316,6 +317,7 @@ void gw_shard_new_weights(struct gw_shard_chunk *chunk)
 
 void gw_shard_old_weights(struct gw_shard_chunk *chunk)
 {
+    chunk->before = chunk->current;
     chunk->updates++;
     chunk->skipped++;
 }
@@ -381,6 +383,7 @@ void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t index)
 
 void gw_shard_skip(struct gw_shard *shard, uint32_t index)
 {
+    shard->chunk[index].before = shard->chunk[index].current;
     gw_shard_next_version(shard, index, 0);
 }
 
@@ -420,6 +423,26 @@ give_bf16(struct gw_shard *shard, uint32_t rank, uint32_t index)
     const uint16_t *own = gw_shard_encoded(shard, index, GW_ENCODING_BF16);
     memcpy(copy, own, chunk->stored * sizeof *copy);
     gw_bf16_widen(chunk->stored, own, shard->given[rank] + chunk->first);
+    return copy;
+}
+
+const void *gw_shard_exact(struct gw_shard *shard,
+                           uint32_t rank,
+                           uint32_t index,
+                           uint64_t version,
+                           enum gw_encoding encoding)
+{
+    const struct gw_shard_chunk *chunk = &shard->chunk[index];
+    assert(version == chunk->version || version + 1 == chunk->version);
+    if (shard->payload_free)
+        return NULL;
+    if (version == chunk->version)
+        return gw_shard_encoded(shard, index, encoding);
+    const float *before = shard->weights[chunk->before] + chunk->first;
+    if (encoding == GW_ENCODING_RAW)
+        return before;
+    uint16_t *copy = (void *)(shard->landing[rank] + chunk->first);
+    gw_bf16_round(chunk->stored, before, copy);
     return copy;
 }
 

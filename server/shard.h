@@ -48,7 +48,8 @@ struct gw_shard_chunk {
     uint64_t samples; /* their samples, and of these */
     uint64_t uncounted; /* those of ranks that leave the chunk out */
     uint8_t ready;      /* it has weights */
-    uint8_t current;    /* which of weights[] holds `version` */
+    uint8_t current;    /* which of weights[] holds `version`, */
+    uint8_t before;     /* and the version before it */
     uint8_t reduced;    /* whole step: the sum of this clock is made */
     uint8_t rounded;    /* `bf16` holds the current weights */
     uint8_t crc_known[GW_ENCODINGS]; /* of the current weights */
@@ -199,6 +200,17 @@ const void *gw_shard_encoded(struct gw_shard *shard,
                              enum gw_encoding encoding);
 uint32_t
 gw_shard_crc(struct gw_shard *shard, uint32_t chunk, enum gw_encoding encoding);
+
+/*
+ * The weights of a version that is the chunk's, or the one before; NULL in a
+ * payload-free shard. As bf16 the version before is put into the landing slot
+ * of the rank, which pushes nothing to the chunk until it has them.
+ */
+const void *gw_shard_exact(struct gw_shard *shard,
+                           uint32_t rank,
+                           uint32_t chunk,
+                           uint64_t version,
+                           enum gw_encoding encoding);
 
 /* The version of all chunks before the first push, and the clock of each
    rank. */

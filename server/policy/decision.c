@@ -70,6 +70,11 @@ void gw_leader_destroy(struct gw_leader *leader)
     free(leader);
 }
 
+const struct gw_decision_state *gw_leader_state(const struct gw_leader *leader)
+{
+    return &leader->state;
+}
+
 /* ---- versions ---- */
 
 /* Updates of a chunk from one version to another. */

@@ -144,6 +144,17 @@ enum gw_status gw_leader_quiesced(struct gw_leader *leader,
                                   uint32_t shard,
                                   const struct gw_quiesced *quiesced);
 
+/* The state of the job, as far as it is decided. */
+const struct gw_decision_state *gw_leader_state(const struct gw_leader *leader);
+
+/* For a worker that begins in the middle of the stream: calls `tell` for
+   decisions that stand for all so far, the last one with the number of the
+   last. Each lasts for the call. */
+void gw_leader_recall(const struct gw_leader *leader,
+                      void (*tell)(void *owner,
+                                   const struct gw_decision *decision),
+                      void *owner);
+
 /* The job is to end, or to be saved, at the next clock where it can. */
 void gw_leader_stop(struct gw_leader *leader);
 /*

@@ -12,6 +12,7 @@ struct gw_leader_scores {
     uint8_t *scored;        /* [ranks] */
     uint32_t n;
     uint64_t clock;
+    uint64_t decided;   /* + 1: the clock of the last one; 0: none */
     int waits;          /* for a cut to be stored */
     int is_asked;       /* by a resume, until the score */
     uint64_t dues_done; /* evaluations that were due and are over */
@@ -158,6 +159,7 @@ static void decide(struct gw_leader *leader)
         .values_n = 2,
     };
     gw_leader_emit(leader, &score);
+    scores->decided = clock + 1;
     memset(scores->scored, 0, leader->options.ranks);
     scores->n = 0;
     scores->is_asked = 0;
@@ -179,6 +181,14 @@ static uint64_t scored_clock(const struct gw_leader *leader)
                                                : leader->state.clock;
 }
 
+/* The score is decided: the part is that of a worker in the place of one that
+   had given it. */
+static int is_over(const struct gw_leader *leader, uint64_t clock)
+{
+    return !leader->regime.per_push && leader->scores->n == 0 &&
+           leader->scores->decided == clock + 1;
+}
+
 enum gw_status gw_leader_score(struct gw_leader *leader,
                                uint32_t rank,
                                const struct gw_score *score)
@@ -186,7 +196,7 @@ enum gw_status gw_leader_score(struct gw_leader *leader,
     struct gw_leader_scores *scores = leader->scores;
     if (rank >= leader->options.ranks || score->clock != scored_clock(leader))
         return GW_EPROTO;
-    if (scores->scored[rank])
+    if (scores->scored[rank] || is_over(leader, score->clock))
         return GW_OK;
     scores->clock = score->clock;
     scores->score[rank] = *score;

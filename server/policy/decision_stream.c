@@ -6,8 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A decision that a worker has to know that begins later. */
+struct kept {
+    struct gw_decision decision; /* number 0: there is none */
+    double values[2];
+};
+
 struct gw_leader_stream {
-    uint64_t number; /* of the last decision */
+    uint64_t number;        /* of the last decision */
+    struct kept score, end; /* the last ones */
     uint64_t *at; /* [ranks] per-push policies: clocks where ranks last stood */
 };
 
@@ -51,6 +58,56 @@ void gw_stream_stand_apart(struct gw_leader *leader, const uint64_t *clocks)
            leader->options.ranks * sizeof *leader->stream->at);
 }
 
+/* ---- for a worker that begins later ---- */
+
+static void keep(struct kept *kept, const struct gw_decision *decision)
+{
+    kept->decision = *decision;
+    kept->decision.clocks_n = kept->decision.ranks_n = 0;
+    for (uint32_t i = 0; i < 2 && i < decision->values_n; i++)
+        kept->values[i] = decision->values[i];
+    kept->decision.values = kept->values;
+}
+
+static void note(struct gw_leader *leader, const struct gw_decision *decision)
+{
+    if (decision->kind == GW_DECIDE_SCORE)
+        keep(&leader->stream->score, decision);
+    else if (decision->kind == GW_DECIDE_END)
+        keep(&leader->stream->end, decision);
+}
+
+void gw_leader_recall(const struct gw_leader *leader,
+                      void (*tell)(void *owner,
+                                   const struct gw_decision *decision),
+                      void *owner)
+{
+    const struct gw_leader_stream *stream = leader->stream;
+    const struct kept *kept[] = {&stream->score, &stream->end};
+    uint64_t told = 0;
+    if (stream->score.decision.number > stream->end.decision.number) {
+        kept[0] = &stream->end;
+        kept[1] = &stream->score;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        struct gw_decision decision = kept[i]->decision;
+        if (decision.number == 0)
+            continue;
+        decision.stands_for = (uint32_t)(decision.number - told);
+        told = decision.number;
+        tell(owner, &decision);
+    }
+    const struct gw_decision rest = {
+        .kind = GW_DECIDE_PASSED,
+        .number = stream->number,
+        .stands_for = (uint32_t)(stream->number - told),
+    };
+    if (rest.stands_for > 0)
+        tell(owner, &rest);
+}
+
+/* ---- decisions ---- */
+
 void gw_leader_emit(struct gw_leader *leader, struct gw_decision *decision)
 {
     int stands = decision->kind == GW_DECIDE_CUT ||
@@ -62,5 +119,6 @@ void gw_leader_emit(struct gw_leader *leader, struct gw_decision *decision)
         decision->clocks_n = leader->options.ranks;
     }
     decision->number = ++leader->stream->number;
+    note(leader, decision);
     leader->options.emit(leader->options.owner, decision);
 }

@@ -103,6 +103,17 @@ static void a_second_view(struct session_world *world)
     session_view(world, SESSION_MEMBERS, SESSION_MEMBERS);
 }
 
+static void a_later_view_too_early(struct session_world *world)
+{
+    before_start(world);
+    session_coordinate(
+        world, &(struct gw_message){.kind = GW_MESSAGE_VIEW,
+                                    .view = {.epoch = 2,
+                                             .members_total = 1,
+                                             .members_n = 1,
+                                             .members = &world->member[2]}});
+}
+
 static void a_view_before_the_job(struct session_world *world)
 {
     session_view(world, SESSION_MEMBERS, SESSION_MEMBERS);
@@ -194,7 +205,8 @@ static const struct {
     LIE(a_shard_out_of_range, "does not name us"),
     LIE(a_member_of_no_role, "not every member"),
     LIE(more_members_than_any_job, "more members"),
-    LIE(a_second_view, "view came out of order"),
+    LIE(a_second_view, "a view of epoch 1 came after that of epoch 1"),
+    LIE(a_later_view_too_early, "a view of epoch 2 came after that of epoch 1"),
     LIE(a_view_before_the_job, "view came out of order"),
     LIE(a_start_before_all, "start came out of order"),
     LIE(a_start_without_keys, "start came out of order"),
