@@ -293,6 +293,11 @@ enum gw_status gw_client_attach(struct gw_client *client,
     return GW_OK;
 }
 
+int gw_client_begins_again(const struct gw_client *client, uint64_t clock)
+{
+    return client->again == clock + 1;
+}
+
 /* ---- steps ---- */
 
 void gw_client_computed(struct gw_client *client,

@@ -112,6 +112,8 @@ enum gw_status gw_client_set_terms(struct gw_client *client,
 /* The clock to begin with; non-zero where rank 0 has to seed the weights. */
 uint64_t gw_client_first_clock(const struct gw_client *client);
 int gw_client_needs_seed(const struct gw_client *client);
+/* It begins in the place of another worker, at that clock. */
+int gw_client_begins_again(const struct gw_client *client, uint64_t clock);
 
 /* Evaluations that were made before the first clock, of its own or earlier. */
 uint64_t gw_client_evaluations(const struct gw_client *client);
@@ -363,6 +365,9 @@ struct gw_client_score {
  * Gives this rank's part of the evaluation at `clock` and waits for the
  * result. Whether the job ends here is told by the next wait.
  */
+/* The score of that step is known. */
+int gw_client_was_scored(const struct gw_client *client, uint64_t step);
+
 enum gw_status gw_client_score(struct gw_client *client,
                                uint64_t clock,
                                double loss,

@@ -321,6 +321,11 @@ int gw_client_has_score(const struct gw_client *client)
            client->decisions->scoring_step + 1;
 }
 
+int gw_client_was_scored(const struct gw_client *client, uint64_t step)
+{
+    return client->decisions->scored_step == step + 1;
+}
+
 struct gw_client_score gw_client_last_score(const struct gw_client *client)
 {
     return client->decisions->score;

@@ -192,7 +192,7 @@ static void keep_start(struct gw_client_session *session,
                        const struct gw_start *start)
 {
     session->start = *start;
-    session->needs_seed = start->resume[0] == '\0';
+    session->needs_seed = start->resume[0] == '\0' && !start->again;
     session->start.resume = session->start.dir = session->start.token = NULL;
     session->start.clocks = NULL;
     session->start.split = NULL;
@@ -247,6 +247,7 @@ void gw_client_got_start(void *actor,
     session->first_clock = start->clocks_n == client->job->ranks
                                ? start->clocks[client->job->rank]
                                : start->state.clock;
+    client->again = start->again ? session->first_clock + 1 : 0;
     gw_client_set_loss_scale(
         client, start->state.loss_scale != 0 ? start->state.loss_scale : 1);
     if (begin_policy(client, start->state.clock))

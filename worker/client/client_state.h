@@ -113,8 +113,10 @@ struct gw_client {
     uint32_t group_ranks; /* ranks of this host that push one sum, at least 1 */
 
     /* set once */
-    const struct gw_client_job *job;     /* NULL until Welcome */
-    struct gw_map *map;                  /* NULL until declared */
+    const struct gw_client_job *job; /* NULL until Welcome */
+    struct gw_map *map;              /* NULL until declared */
+    uint64_t again; /* + 1: the clock at which it begins in the place of
+                       another worker; 0: it does not */
     const struct gw_client_chunk *chunk; /* [map->chunks], as above */
 
     /* parts, each private to its file */

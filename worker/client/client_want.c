@@ -57,6 +57,8 @@ static struct gw_want condition_for(const struct gw_client *client,
         want.condition = GW_WANT_NOW;
         want.value = lacking->pull;
         want.encoding = GW_ENCODING_RAW;
+    } else if (client->again == want.value + 1) {
+        want.condition = GW_WANT_EXACT;
     } else if (word->kind == GW_POLICY_SSP) {
         want.condition = GW_WANT_MINIMUM;
         want.slack = (uint32_t)word->n;

@@ -12,6 +12,15 @@ static uint64_t dues_of(const struct gw_rank *rank)
                           rank->clock);
 }
 
+/* The weights of the first clock have been scored. A worker in the place of
+   another knows the last score; else the number of scores tells. */
+static int was_scored(const struct gw_rank *rank, uint64_t made, uint64_t dues)
+{
+    if (gw_client_begins_again(rank->client, rank->clock))
+        return gw_client_was_scored(rank->client, rank->clock);
+    return !gw_client_is_per_push(rank->client) && made >= dues;
+}
+
 /*
  * A job may have been stopped just before an evaluation that was due; and its
  * weights may have been scored more often than they are from here on.
@@ -20,10 +29,9 @@ void gw_rank_begin_dues(struct gw_rank *rank)
 {
     uint64_t made = gw_client_evaluations(rank->client);
     uint64_t dues = dues_of(rank);
-    rank->scored_clock = !gw_client_is_per_push(rank->client) && made >= dues
-                             ? rank->clock
-                             : NEVER_SCORED;
-    rank->dues_done = made < dues ? made : dues;
+    int scored = was_scored(rank, made, dues);
+    rank->scored_clock = scored ? rank->clock : NEVER_SCORED;
+    rank->dues_done = scored || made > dues ? dues : made;
 }
 
 void gw_rank_skip_dues(struct gw_rank *rank)
