@@ -181,6 +181,7 @@ struct gw_config {
         double step_deadline; /* seconds without progress before a report */
         double abort_after;   /* seconds without progress, 0: never */
         uint64_t restarts;    /* in ten minutes, by a launcher */
+        double patience;      /* seconds without a worker of a rank */
     } cluster;
     struct {
         double scale;  /* factor of lr for each push; 0: 1 / workers */

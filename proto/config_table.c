@@ -227,6 +227,9 @@ static const struct gw_config_key keys[] = {
          "seconds without progress before a line names who is waited for"),
     REAL(cluster.abort_after, "0", 0, 1e9,
          "seconds without progress before the job ends; 0: never"),
+    REAL(cluster.patience, "30", 0, 1e6,
+         "seconds that a job waits for another worker where one has died; 0: "
+         "the death ends it"),
     COUNT(cluster.restarts, "3", 0, GW_RESTARTS_MAX,
           "gradweir train and run: how often in ten minutes a job that lost a "
           "process begins again from its newest checkpoint in checkpoint.dir"),

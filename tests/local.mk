@@ -82,6 +82,8 @@ check_PROGRAMS += \
 	%D%/sim/test_bf16 \
 	%D%/sim/test_checkpoint \
 	%D%/sim/test_deaths \
+	%D%/sim/test_replace \
+	%D%/sim/test_vacant \
 	%D%/sim/test_declare \
 	%D%/sim/test_edges \
 	%D%/sim/test_false_coordinator \
@@ -425,6 +427,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_bf16_SOURCES = %D%/sim/test_bf16.c $(GW_CLUSTER)
 %C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_vacant_SOURCES = %D%/sim/test_vacant.c $(GW_CLUSTER)
+%C%_sim_test_replace_SOURCES = %D%/sim/test_replace.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_edges_SOURCES = %D%/sim/test_edges.c $(GW_CLUSTER) \
 	$(GW_SIMULATE)
 %C%_sim_test_false_coordinator_SOURCES = \

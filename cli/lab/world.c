@@ -113,9 +113,9 @@ static void worker_finished(void *argument)
 
 static enum gw_status open_worker(struct gw_world *world,
                                   const struct gw_world_options *options,
+                                  size_t i,
                                   struct gw_error *error)
 {
-    size_t i = world->workers;
     struct gw_world_worker *worker = &world->worker[i];
     enum gw_status status =
         new_process(world, options, GW_ROLE_WORKER, i, &worker->loop, error);
@@ -144,8 +144,6 @@ static enum gw_status open_worker(struct gw_world *world,
         gw_sim_spawn(worker->loop, worker_main, worker_finished, worker, error);
     if (status != GW_OK)
         gw_loop_close(worker->loop);
-    else
-        world->workers++;
     return status;
 }
 
@@ -164,8 +162,10 @@ static enum gw_status open_members(struct gw_world *world,
                        servers);
     while (status == GW_OK && world->servers < servers)
         status = open_server(world, options, error);
-    while (status == GW_OK && world->workers < workers)
-        status = open_worker(world, options, error);
+    while (status == GW_OK && world->workers < workers) {
+        status = open_worker(world, options, world->workers, error);
+        world->workers += status == GW_OK;
+    }
     return status;
 }
 
@@ -183,7 +183,7 @@ enum gw_status gw_world_open(const struct gw_world_options *options,
                              struct gw_world *world,
                              struct gw_error *error)
 {
-    *world = (struct gw_world){.sim = options->sim};
+    *world = (struct gw_world){.sim = options->sim, .options = *options};
     world->log.level = options->level;
     world->log.rank = -1;
     world->log.role = "world";
@@ -211,13 +211,29 @@ int gw_world_is_over(const struct gw_world *world)
     return 1;
 }
 
-static void close_worker(struct gw_world_worker *worker)
+void gw_world_end_worker(struct gw_world *world, size_t i)
 {
-    if (!worker->finished) {
-        gw_sim_kill(worker->loop);
-        gw_sim_unwind(worker->loop);
-    }
-    gw_loop_close(worker->loop);
+    struct gw_world_worker *worker = &world->worker[i];
+    if (worker->finished)
+        return;
+    gw_sim_kill(worker->loop);
+    gw_sim_unwind(worker->loop);
+    worker->finished = 1;
+}
+
+static void close_worker(struct gw_world *world, size_t i)
+{
+    gw_world_end_worker(world, i);
+    gw_loop_close(world->worker[i].loop);
+}
+
+enum gw_status gw_world_replace_worker(struct gw_world *world,
+                                       size_t i,
+                                       struct gw_error *error)
+{
+    close_worker(world, i);
+    world->worker[i] = (struct gw_world_worker){.finished = 0};
+    return open_worker(world, &world->options, i, error);
 }
 
 void gw_world_close(struct gw_world *world)
@@ -225,7 +241,7 @@ void gw_world_close(struct gw_world *world)
     if (!world->loop)
         return;
     for (size_t i = 0; i < world->workers; i++)
-        close_worker(&world->worker[i]);
+        close_worker(world, i);
     for (size_t i = 0; i < world->servers; i++) {
         gw_server_close(world->server[i].server);
         gw_loop_close(world->server[i].loop);

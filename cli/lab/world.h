@@ -65,6 +65,7 @@ struct gw_world_options {
 };
 
 struct gw_world {
+    struct gw_world_options options; /* as it was opened */
     struct gw_sim *sim;
     struct gw_loop *loop; /* the coordinator's; NULL: the job is not open */
     struct gw_coordinator *coordinator;
@@ -83,6 +84,16 @@ struct gw_world {
 enum gw_status gw_world_open(const struct gw_world_options *options,
                              struct gw_world *world,
                              struct gw_error *error);
+
+/* Worker `i` is killed, if it has not ended, and counts as one that has. Where
+   gw_sim_run allows that the world is changed, as the next. */
+void gw_world_end_worker(struct gw_world *world, size_t i);
+
+/* Another worker process in the place of worker `i`: on the same host, and
+   asking for the same rank. GW_ENOMEM. */
+enum gw_status gw_world_replace_worker(struct gw_world *world,
+                                       size_t i,
+                                       struct gw_error *error);
 
 /* Non-zero when all workers and servers have ended. */
 int gw_world_is_over(const struct gw_world *world);

@@ -125,6 +125,7 @@ static const struct {
     {gw_grouper_open, gw_grouper_close},
     {gw_stop_open, gw_stop_close},
     {gw_teller_open, gw_teller_close},
+    {gw_vacant_open, gw_vacant_close},
     {open_member, close_member},
     {gw_ending_open, gw_ending_close},
     {gw_look_open, gw_look_close},

@@ -79,6 +79,8 @@ struct gw_coordinator_events {
     void (*score)(void *owner, const struct gw_score_report *report);
     /* With the first step, and one exchange before each change. */
     void (*split)(void *owner, const struct gw_split_report *report);
+    /* A rank waits for another worker, since its own has died; may be NULL. */
+    void (*vacant)(void *owner, uint32_t rank);
     /* A line for people: a skipped step, a stall, where the job goes on. */
     void (*note)(void *owner, const char *text);
     /* One that somebody should act on: a checkpoint that failed. */
@@ -133,10 +135,12 @@ void gw_coordinator_stop(struct gw_coordinator *coordinator, const char *why);
 /* Ends the job at once, in order but without a checkpoint. */
 void gw_coordinator_stop_now(struct gw_coordinator *coordinator);
 
-/* Its launcher reports that a process of the coordinator's machine is gone. */
-void gw_coordinator_gone(struct gw_coordinator *coordinator,
-                         uint32_t pid,
-                         const char *how);
+/* Its launcher reports that a process of the coordinator's machine is gone.
+   Non-zero: it was to take the place of a worker that has died, and another one
+   may. */
+int gw_coordinator_gone(struct gw_coordinator *coordinator,
+                        uint32_t pid,
+                        const char *how);
 
 /* Its launcher reports that the program with the worker of that rank has
    ended, and `how`; `code` as a shell has it, above 128 after a signal. */
@@ -144,6 +148,10 @@ void gw_coordinator_program_ended(struct gw_coordinator *coordinator,
                                   uint32_t rank,
                                   int code,
                                   const char *how);
+
+/* Its launcher starts no other worker for a vacant rank. */
+void gw_coordinator_not_replaced(struct gw_coordinator *coordinator,
+                                 uint32_t rank);
 
 /* The launcher died: ends the job in order, at once. */
 void gw_coordinator_orphaned(struct gw_coordinator *coordinator);

@@ -111,6 +111,18 @@ void gw_ahead_recheck(struct gw_coordinator *self)
     recheck(self, 0);
 }
 
+void gw_ahead_forget(struct gw_coordinator *self, const struct gw_seat *who)
+{
+    struct ahead *next, *one = take_all(self->ahead);
+    for (; one; one = next) {
+        next = one->next;
+        if (one->who == who)
+            free(one);
+        else
+            append(self->ahead, one);
+    }
+}
+
 int gw_ahead_is_empty(const struct gw_coordinator *self)
 {
     return self->ahead->n == 0;

@@ -14,6 +14,7 @@
 
 #include "proto/text.h"
 #include "server/coordinator/coordinator_keep.h"
+#include "server/coordinator/coordinator_members.h"
 #include "server/coordinator/coordinator_run.h"
 
 /* Decided by shard 0, so the job must be running, and not to its end. */
@@ -67,6 +68,10 @@ static enum gw_status ask_policy(struct gw_coordinator *self,
         status = check_running(self, error);
     if (status == GW_OK)
         status = gw_config_check_word(self->config, &word, error);
+    if (status == GW_OK && gw_vacant_any(self))
+        status = gw_fail(error, GW_EREFUSED,
+                         "a worker is being replaced; ask again when another "
+                         "one has taken its place");
     if (status != GW_OK)
         return status;
     if (word.kind == GW_POLICY_BACKUP && word.n == 0)

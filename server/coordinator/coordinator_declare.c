@@ -131,6 +131,17 @@ const char *gw_declaration_difference(struct gw_coordinator *self,
     return NULL;
 }
 
+void gw_seat_declare(struct gw_seat *who, const struct gw_declare *declare)
+{
+    who->keys_hash = declare->keys_hash;
+    who->types_hash = declare->types_hash;
+    snprintf(who->device, sizeof who->device, "%s", declare->device);
+    gw_text_clean(who->device);
+    snprintf(who->tuned, sizeof who->tuned, "%s", declare->tuned);
+    gw_text_clean(who->tuned);
+    who->shares = declare->shares;
+}
+
 /* ---- what the program asks for ---- */
 
 static enum gw_status unlike(const struct gw_declaration *known,

@@ -62,6 +62,9 @@ void gw_coordinator_lost(struct gw_coordinator *self,
                          struct gw_peer *peer,
                          enum gw_status status,
                          const char *why);
+/* Another process asks for the rank of a worker. If that has no connection, it
+   is dead; nothing else is done. */
+void gw_coordinator_asked_for(struct gw_coordinator *self, uint32_t rank);
 /* A member cannot go on. */
 void gw_coordinator_failed(struct gw_coordinator *self,
                            const struct gw_peer *peer,

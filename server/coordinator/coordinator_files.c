@@ -329,7 +329,7 @@ void gw_files_open(struct gw_coordinator *self,
         turn_to_later(served);
 }
 
-static void close_served(struct gw_seat *who)
+void gw_files_forget(struct gw_seat *who)
 {
     struct gw_served *served = who->served;
     if (!served)
@@ -345,5 +345,5 @@ static void close_served(struct gw_seat *who)
 void gw_files_close(struct gw_coordinator *self)
 {
     for (struct gw_seat *one = gw_roster_first(self); one; one = one->next)
-        close_served(one);
+        gw_files_forget(one);
 }

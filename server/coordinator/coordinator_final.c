@@ -114,11 +114,9 @@ struct gw_message gw_final_message(const struct gw_coordinator *self)
                                        .text = self->final->text}};
 }
 
-static void collect(struct gw_coordinator *self)
+static void collect(const struct gw_seat *one, struct gw_final_report *report)
 {
-    struct gw_final_report *report = &self->final->report;
-    for (const struct gw_seat *one = gw_roster_first(self); one;
-         one = one->next) {
+    for (; one; one = one->next) {
         int worker = one->role == GW_ROLE_WORKER;
         uint64_t *rss = worker ? &report->rss_worker : &report->rss_server;
         struct gw_metrics_snapshot *sum =
@@ -132,7 +130,8 @@ static void collect(struct gw_coordinator *self)
 void gw_final_give(struct gw_coordinator *self)
 {
     struct gw_final *final = self->final;
-    collect(self);
+    collect(gw_roster_first(self), &final->report);
+    collect(gw_roster_gone(self), &final->report);
     final->report.text = final->text;
     final->report.step = gw_steps_known(self);
     self->options.events->finished(self->options.owner, &final->report);

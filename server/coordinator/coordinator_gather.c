@@ -158,6 +158,18 @@ static uint64_t applied_before(const struct gw_coordinator *self, uint64_t step)
     return late < before ? before - late : 0;
 }
 
+static void add_counters(const struct gw_seat *one,
+                         struct gw_step_report *report)
+{
+    for (; one; one = one->next) {
+        if (one->role != GW_ROLE_WORKER)
+            continue;
+        report->bytes_pushed += one->counters.value[GW_METRIC_BYTES_PUSHED];
+        report->bytes_pulled += one->counters.value[GW_METRIC_BYTES_PULLED];
+        report->all_samples += one->counters.value[GW_METRIC_SAMPLES];
+    }
+}
+
 /* part: [workers] of the step; NULL per push */
 static void tell_step(struct gw_coordinator *self,
                       uint64_t step,
@@ -186,14 +198,8 @@ static void tell_step(struct gw_coordinator *self,
         .split = gw_splitter_samples(self, part),
     };
     gw_policy_word_print(&regime->word, policy);
-    for (const struct gw_seat *one = gw_roster_first(self); one;
-         one = one->next) {
-        if (one->role != GW_ROLE_WORKER)
-            continue;
-        report.bytes_pushed += one->counters.value[GW_METRIC_BYTES_PUSHED];
-        report.bytes_pulled += one->counters.value[GW_METRIC_BYTES_PULLED];
-        report.all_samples += one->counters.value[GW_METRIC_SAMPLES];
-    }
+    add_counters(gw_roster_first(self), &report);
+    add_counters(gw_roster_gone(self), &report);
     self->gathers->logged_us = gw_loop_now(self->loop);
     self->gathers->polled = 0;
     self->options.events->step(self->options.owner, &report);

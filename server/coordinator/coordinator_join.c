@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/coordinator/coordinator_end.h"
 #include "server/coordinator/coordinator_keep.h"
 
 /* Turns one peer away; the job is not touched. */
@@ -241,7 +242,14 @@ static int may_join(struct gw_coordinator *self,
                "of this job");
         return 0;
     }
-    if (self->phase != GW_PHASE_GATHERING || gw_roster_shards(self) > 0) {
+    int is_late =
+        self->phase != GW_PHASE_GATHERING || gw_roster_shards(self) > 0;
+    int is_worker = join->role == GW_ROLE_WORKER && !join->cannot[0];
+    if (is_late && is_worker)
+        gw_coordinator_asked_for(self, join->rank);
+    if (is_late && is_worker && gw_vacant_is(self, join->rank))
+        return join->role == peer->role;
+    if (is_late) {
         refuse(self, peer, GW_EREFUSED, "the job has all its members");
         return 0;
     }
@@ -276,5 +284,8 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     keep_secret(self, who);
     gw_decline_replaced(self, who);
     welcome(self, who);
-    gw_start_maybe_complete(self);
+    if (gw_roster_shards(self) > 0)
+        gw_vacant_taken(self, who);
+    else
+        gw_start_maybe_complete(self);
 }

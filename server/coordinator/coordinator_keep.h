@@ -121,6 +121,8 @@ void gw_files_open(struct gw_coordinator *self,
 void gw_files_frame(struct gw_coordinator *self,
                     struct gw_seat *who,
                     const struct gw_frame *frame);
+/* A member is gone, and its links are closed. */
+void gw_files_forget(struct gw_seat *who);
 /* After the links are closed. */
 void gw_files_close(struct gw_coordinator *self);
 

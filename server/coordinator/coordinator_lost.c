@@ -4,6 +4,7 @@
 #include "server/coordinator/coordinator_end.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "server/coordinator/coordinator_members.h"
@@ -46,6 +47,23 @@ void gw_coordinator_faulted(struct gw_coordinator *self,
                            who->peer->name, who->fault);
 }
 
+/* A worker that has said good-bye is not needed any more; another one may be
+   replaced; else the job ends, and the line goes on with the checkpoint to go
+   on from. */
+static void __attribute__((format(printf, 3, 4)))
+died(struct gw_coordinator *self, struct gw_seat *who, const char *format, ...)
+{
+    char text[GW_ERROR_TEXT_BYTES];
+    va_list args;
+    va_start(args, format);
+    gw_text_print(text, sizeof text, format, args);
+    va_end(args);
+    if (who->role == GW_ROLE_WORKER && who->bye)
+        gw_log_info(self->log, "%s, behind its last step", text);
+    else if (!gw_vacant_make(self, who, text))
+        gw_coordinator_end_and_look(self, GW_EDEAD, "%s", text);
+}
+
 void gw_coordinator_lost(struct gw_coordinator *self,
                          struct gw_peer *peer,
                          enum gw_status status,
@@ -67,10 +85,23 @@ void gw_coordinator_lost(struct gw_coordinator *self,
                                     ": it broke the protocol: %s",
                                     peer->name, step, who->fault);
     else
-        gw_coordinator_end_and_look(
-            self, GW_EDEAD, "%s%s %s at step %" PRIu64 ": %s for %.1f s",
-            paused, peer->name, paused[0] ? "is heard no more" : "died", step,
-            why, silent);
+        died(self, who, "%s%s %s at step %" PRIu64 ": %s for %.1f s", paused,
+             peer->name, paused[0] ? "is heard no more" : "died", step, why,
+             silent);
+}
+
+void gw_coordinator_asked_for(struct gw_coordinator *self, uint32_t rank)
+{
+    struct gw_seat *who = gw_roster_find(self, GW_ROLE_WORKER, rank);
+    char text[GW_ERROR_TEXT_BYTES];
+    if (!who || gw_peer_is_up(who->peer, 0))
+        return;
+    gw_steps_set(self, gw_coordinator_step(self));
+    snprintf(text, sizeof text,
+             "%s died at step %" PRIu64 ": it has no connection, and another "
+             "process asks for its rank",
+             who->peer->name, gw_steps_known(self));
+    gw_vacant_make(self, who, text);
 }
 
 void gw_coordinator_failed(struct gw_coordinator *self,
@@ -84,31 +115,49 @@ void gw_coordinator_failed(struct gw_coordinator *self,
                        gw_reason(end->text));
 }
 
-void gw_coordinator_gone(struct gw_coordinator *self,
-                         uint32_t pid,
-                         const char *how)
+static struct gw_seat *
+find_process(struct gw_seat *one, uint64_t machine, uint32_t pid)
 {
-    uint64_t machine = self->options.machine;
-    if (self->phase >= GW_PHASE_ENDING)
-        return;
-    gw_steps_set(self, gw_coordinator_step(self));
-    uint64_t step = gw_steps_known(self);
-    for (struct gw_seat *one = gw_roster_first(self); one; one = one->next) {
-        if (one->pid != pid || one->machine != machine)
-            continue;
-        gw_coordinator_end_and_look(self, GW_EDEAD,
-                                    "%s died at step %" PRIu64 ": %s",
-                                    one->peer->name, step, how);
-        return;
-    }
-    const char *declined = gw_decline_of_process(self, machine, pid);
+    while (one && (one->pid != pid || one->machine != machine))
+        one = one->next;
+    return one;
+}
+
+/* It had not joined. */
+static void
+end_without(struct gw_coordinator *self, uint32_t pid, const char *how)
+{
+    const char *declined =
+        gw_decline_of_process(self, self->options.machine, pid);
     if (declined)
         gw_coordinator_end(self, GW_EREFUSED, "%s", declined);
     else
         gw_coordinator_end_and_look(self, GW_EDEAD,
                                     "a process (pid %u) died at step %" PRIu64
                                     ", before it had joined: %s",
-                                    pid, step, how);
+                                    pid, gw_steps_known(self), how);
+}
+
+int gw_coordinator_gone(struct gw_coordinator *self,
+                        uint32_t pid,
+                        const char *how)
+{
+    uint64_t machine = self->options.machine;
+    struct gw_seat *one = find_process(gw_roster_first(self), machine, pid);
+    if (self->phase >= GW_PHASE_ENDING)
+        return 0;
+    gw_steps_set(self, gw_coordinator_step(self));
+    if (one) {
+        died(self, one, "%s died at step %" PRIu64 ": %s", one->peer->name,
+             gw_steps_known(self), how);
+        return 0;
+    }
+    if (find_process(gw_roster_gone(self), machine, pid))
+        return 0; /* which is known */
+    if (gw_vacant_any(self))
+        return 1;
+    end_without(self, pid, how);
+    return 0;
 }
 
 /* A program that a launcher started need not be the process that joined. One
@@ -142,6 +191,11 @@ void gw_coordinator_program_ended(struct gw_coordinator *self,
             "worker %u ended without joining the job: it must open gradweir, "
             "which finds the job by itself (%s)",
             rank, how);
+}
+
+void gw_coordinator_not_replaced(struct gw_coordinator *self, uint32_t rank)
+{
+    gw_vacant_give_up(self, rank, "no other one is started, vacant");
 }
 
 void gw_coordinator_orphaned(struct gw_coordinator *self)

@@ -50,6 +50,9 @@ int gw_declaration_is_other(const struct gw_coordinator *self,
 int gw_declaration_add_keys(struct gw_coordinator *self,
                             const struct gw_declare *declare);
 
+/* Keeps what a worker declares of itself. */
+void gw_seat_declare(struct gw_seat *who, const struct gw_declare *declare);
+
 /* ---- coordinator_tell.c ---- */
 
 enum gw_status gw_teller_open(struct gw_coordinator *self,
@@ -63,6 +66,58 @@ void gw_coordinator_tell_keys(struct gw_coordinator *self, struct gw_seat *to);
 /* Keys and start behind it. Arrays of the start outlive the teller. */
 void gw_coordinator_tell_start(struct gw_coordinator *self,
                                const struct gw_start *start);
+
+/* Begins anew for a worker in the place of another, whose number it gets; its
+   start is its own. */
+void gw_coordinator_tell_again(struct gw_coordinator *self,
+                               struct gw_seat *who,
+                               uint32_t number);
+void gw_coordinator_tell_begin(struct gw_coordinator *self,
+                               struct gw_seat *who,
+                               const struct gw_start *start);
+/* The start of the job. */
+const struct gw_start *gw_teller_start(const struct gw_coordinator *self);
+/* A view of a later epoch: one member is new. */
+void gw_coordinator_tell_member(struct gw_coordinator *self,
+                                struct gw_seat *to,
+                                const struct gw_seat *one);
+
+/* ---- coordinator_vacant.c ---- */
+
+enum gw_status gw_vacant_open(struct gw_coordinator *self,
+                              struct gw_error *error);
+void gw_vacant_close(struct gw_coordinator *self);
+/* A worker has died, in words: its rank waits for another one, and the seat is
+   gone. 0: the job cannot go on like that. */
+int gw_vacant_make(struct gw_coordinator *self,
+                   struct gw_seat *who,
+                   const char *died);
+/* The peer was the worker of a rank that waits; it is heard again, and goes on
+   as before. */
+int gw_vacant_keeps(const struct gw_coordinator *self,
+                    const struct gw_peer *peer);
+void gw_vacant_heard(struct gw_coordinator *self, const struct gw_peer *peer);
+/* The same for all of them. Called often. */
+void gw_vacant_look(struct gw_coordinator *self);
+/* A worker may join as that rank, or as any (GW_RANK_NONE). */
+int gw_vacant_is(const struct gw_coordinator *self, uint32_t rank);
+/* Some rank waits. */
+int gw_vacant_any(const struct gw_coordinator *self);
+/* It has joined, and it has declared. */
+void gw_vacant_taken(struct gw_coordinator *self, struct gw_seat *who);
+void gw_vacant_declared(struct gw_coordinator *self,
+                        struct gw_seat *who,
+                        const struct gw_declare *declare);
+void gw_vacant_standing(struct gw_coordinator *self,
+                        struct gw_seat *shard,
+                        const struct gw_standing *standing);
+/* Nobody will take a vacant rank, and why: the job ends. */
+void gw_vacant_give_up(struct gw_coordinator *self,
+                       uint32_t rank,
+                       const char *why);
+/* A line for each rank that waits; bytes, at most `room`. */
+size_t
+gw_vacant_print(const struct gw_coordinator *self, char *text, size_t room);
 
 /* ---- coordinator_decline.c ---- */
 

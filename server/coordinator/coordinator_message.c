@@ -13,6 +13,17 @@
 
 /* ---- links ---- */
 
+/* It may have been paused, and cannot know what has become of its place. */
+static int was_given_up(const struct gw_coordinator *self,
+                        const struct gw_hello *hello)
+{
+    const struct gw_seat *one = gw_roster_gone(self);
+    while (one &&
+           (one->role != hello->role || one->incarnation != hello->incarnation))
+        one = one->next;
+    return one != NULL;
+}
+
 static enum gw_status admit(void *owner,
                             struct gw_peer *peer,
                             const struct gw_hello *hello,
@@ -29,6 +40,12 @@ static enum gw_status admit(void *owner,
                  gw_coordinator_address(self));
         return GW_EREFUSED;
     }
+    if (was_given_up(self, hello)) {
+        snprintf(why, why_bytes,
+                 "this process was silent and given up, so that another one "
+                 "takes its place");
+        return GW_EREFUSED;
+    }
     gw_strangers_make_room(self, peer);
     if (strcmp(hello->version, PACKAGE_VERSION) != 0)
         gw_log_limited(self->log, &self->limit, GW_LOG_WARN,
@@ -40,9 +57,8 @@ static enum gw_status admit(void *owner,
 
 static void link_up(void *owner, struct gw_peer *peer, unsigned link)
 {
-    (void)owner;
-    (void)peer;
     (void)link;
+    gw_vacant_heard(owner, peer);
 }
 
 static void link_down(void *owner,
@@ -69,7 +85,7 @@ static void
 lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
     gw_coordinator_lost(owner, peer, status, why);
-    if (!gw_roster_of(owner, peer))
+    if (!gw_roster_of(owner, peer) && !gw_vacant_keeps(owner, peer))
         gw_peer_close(peer); /* an observer has gone */
 }
 
@@ -132,6 +148,13 @@ got_ready(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
     (void)message;
     gw_coordinator_ready(owner, gw_roster_of(owner, peer));
+}
+
+static void got_standing(void *owner,
+                         struct gw_peer *peer,
+                         const struct gw_message *message)
+{
+    gw_vacant_standing(owner, gw_roster_of(owner, peer), &message->standing);
 }
 
 static void
@@ -221,6 +244,7 @@ static const struct gw_message_handler handlers[] = {
     {GW_FROM_OBSERVER, GW_MESSAGE_REQUEST, got_request},
     {GW_FROM_MEMBER, GW_MESSAGE_DECLARE, got_declare},
     {GW_FROM_MEMBER, GW_MESSAGE_READY, got_ready},
+    {GW_FROM_SHARD | GW_FROM_LEADER, GW_MESSAGE_STANDING, got_standing},
     {GW_FROM_MEMBER, GW_MESSAGE_REPORT, got_report},
     {GW_FROM_MEMBER, GW_MESSAGE_STALL, got_stall},
     {GW_FROM_MEMBER, GW_MESSAGE_FAULT, got_fault},
@@ -247,6 +271,7 @@ static void
 on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
     struct gw_coordinator *self = owner;
+    gw_vacant_heard(self, peer);
     unsigned sender = sender_of(gw_roster_of(self, peer), peer);
     if (self->options.metrics)
         gw_metrics_add(self->options.metrics, GW_METRIC_CONTROL_MESSAGES, 1);
@@ -261,6 +286,7 @@ static void on_frame(void *owner,
                      const struct gw_frame *frame,
                      const void *payload)
 {
+    gw_vacant_heard(owner, peer);
     struct gw_seat *who = gw_roster_of(owner, peer);
     (void)payload; /* in its window already */
     if (who && frame->kind == GW_FRAME_FILE)

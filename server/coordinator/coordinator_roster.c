@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct gw_roster {
-    struct gw_seat *first;
+    struct gw_seat *first, *gone;
     uint32_t workers, servers; /* joined so far */
     uint32_t shards;           /* all servers' together; 0 until all are here */
     uint64_t *server_process;  /* [cluster.servers] */
@@ -25,16 +25,22 @@ enum gw_status gw_roster_open(struct gw_coordinator *self,
     return GW_OK;
 }
 
+static void free_all(struct gw_seat *one)
+{
+    while (one) {
+        struct gw_seat *next = one->next;
+        free(one);
+        one = next;
+    }
+}
+
 void gw_roster_close(struct gw_coordinator *self)
 {
     struct gw_roster *roster = self->roster;
     if (!roster)
         return;
-    while (roster->first) {
-        struct gw_seat *one = roster->first;
-        roster->first = one->next;
-        free(one);
-    }
+    free_all(roster->first);
+    free_all(roster->gone);
     free(roster->server_process);
     free(roster);
     self->roster = NULL;
@@ -73,6 +79,35 @@ void gw_roster_add(struct gw_coordinator *self, struct gw_seat *who)
     who->next = self->roster->first;
     self->roster->first = who;
     self->roster->workers += who->role == GW_ROLE_WORKER;
+}
+
+static void
+move(struct gw_seat *who, struct gw_seat **from, struct gw_seat **to)
+{
+    while (*from != who)
+        from = &(*from)->next;
+    *from = who->next;
+    who->next = *to;
+    *to = who;
+}
+
+void gw_roster_remove(struct gw_coordinator *self, struct gw_seat *who)
+{
+    struct gw_roster *roster = self->roster;
+    move(who, &roster->first, &roster->gone);
+    roster->workers -= who->role == GW_ROLE_WORKER;
+}
+
+void gw_roster_restore(struct gw_coordinator *self, struct gw_seat *who)
+{
+    struct gw_roster *roster = self->roster;
+    move(who, &roster->gone, &roster->first);
+    roster->workers += who->role == GW_ROLE_WORKER;
+}
+
+struct gw_seat *gw_roster_gone(const struct gw_coordinator *self)
+{
+    return self->roster->gone;
 }
 
 uint32_t gw_roster_server(const struct gw_coordinator *self, uint64_t process)

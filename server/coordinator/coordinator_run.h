@@ -41,6 +41,8 @@ void gw_coordinator_reported(struct gw_coordinator *self,
 /* After each decision, and when the job ends. */
 void gw_ahead_recheck(struct gw_coordinator *self);
 int gw_ahead_is_empty(const struct gw_coordinator *self);
+/* The sender of some of them is gone. */
+void gw_ahead_forget(struct gw_coordinator *self, const struct gw_seat *who);
 
 /* ---- coordinator_fault.c ---- */
 

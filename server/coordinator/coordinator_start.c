@@ -249,21 +249,14 @@ static void note_data(struct gw_coordinator *self, const char *note)
     gw_coordinator_note(self, "%s", text);
 }
 
-static void keep_worker(struct gw_seat *who, const struct gw_declare *declare)
-{
-    who->keys_hash = declare->keys_hash;
-    who->types_hash = declare->types_hash;
-    snprintf(who->device, sizeof who->device, "%s", declare->device);
-    gw_text_clean(who->device);
-    snprintf(who->tuned, sizeof who->tuned, "%s", declare->tuned);
-    gw_text_clean(who->tuned);
-    who->shares = declare->shares;
-}
-
 void gw_coordinator_declared(struct gw_coordinator *self,
                              struct gw_seat *who,
                              const struct gw_declare *declare)
 {
+    if (who->again && self->phase == GW_PHASE_RUNNING) {
+        gw_vacant_declared(self, who, declare);
+        return;
+    }
     if (who->role != GW_ROLE_WORKER || self->phase != GW_PHASE_GATHERING) {
         gw_peer_reject(who->peer, 0, "a declaration that nobody waits for");
         return;
@@ -292,7 +285,7 @@ void gw_coordinator_declared(struct gw_coordinator *self,
         gw_coordinator_end(self, GW_EPROTO, "rank 0 declares no usable keys");
         return;
     }
-    keep_worker(who, declare);
+    gw_seat_declare(who, declare);
     if (declare->note[0] && who->id == 0 && !who->declared)
         note_data(self, declare->note);
     who->declared = 1;

@@ -19,6 +19,7 @@
  *   coordinator_decline.c    processes that report that they cannot join
  *   coordinator_strangers.c  peers that have logged in and not joined
  *   coordinator_group.c      workers that sum before they push
+ *   coordinator_vacant.c     workers in the place of others that have died
  *   coordinator_tell.c       view, keys and start, sent to every member
  *   coordinator_declare.c    keys and data as rank 0 declared them
  *
@@ -74,10 +75,11 @@ struct gw_served;
 /* Written by coordinator_tell.c: how far a member has been told. */
 struct gw_telling {
     struct gw_coordinator *self;
-    uint32_t number;            /* among all members */
-    const struct gw_seat *next; /* the first that it has not been told of */
-    uint32_t members, keys;     /* that it has */
+    uint32_t number;        /* among all members */
+    uint32_t members, keys; /* that it has been told of */
     int compares; /* a worker with other keys than worker 0, whose it gets */
+    int waits;    /* for a start of its own: */
+    struct gw_start begin;
     int started;
 };
 
@@ -102,6 +104,7 @@ struct gw_seat {
     char tuned[GW_TUNED_BYTES]; /* kernels chosen for its products */
     int shares;                 /* others of its host can see its gradients */
 
+    int again; /* worker: in the place of another one */
     int ready; /* shard: it has its weights */
     int bye;
 
@@ -175,6 +178,7 @@ struct gw_coordinator {
     struct gw_grouper *grouper;
     struct gw_teller *teller;
     struct gw_declines *declines;
+    struct gw_vacancies *vacancies;
     struct gw_stopping *stopping;
     struct gw_look *look;
     struct gw_waits *watch;
@@ -196,6 +200,12 @@ struct gw_seat *gw_roster_leader(const struct gw_coordinator *self);
 /* The newest member; the others follow by `next`. */
 struct gw_seat *gw_roster_first(const struct gw_coordinator *self);
 void gw_roster_add(struct gw_coordinator *self, struct gw_seat *who);
+/* Its worker is gone: the seat counts no more, and stays as it is. */
+void gw_roster_remove(struct gw_coordinator *self, struct gw_seat *who);
+/* It is there again. */
+void gw_roster_restore(struct gw_coordinator *self, struct gw_seat *who);
+/* The seats that were removed; the others follow by `next`. */
+struct gw_seat *gw_roster_gone(const struct gw_coordinator *self);
 /* The number of a server process; gw_roster_servers for a new one, which
    `add_server` then counts. */
 uint32_t gw_roster_server(const struct gw_coordinator *self, uint64_t process);

@@ -91,6 +91,8 @@ size_t gw_coordinator_status(const struct gw_coordinator *self,
     if (used < room)
         used += print_member(text + used, room - used, "coordinator",
                              UINT64_MAX, &own);
+    if (used < room)
+        used += gw_vacant_print(self, text + used, room - used);
     while (used < room) {
         const struct gw_seat *next = NULL;
         for (const struct gw_seat *one = gw_roster_first(self); one;

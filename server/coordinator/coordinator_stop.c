@@ -118,7 +118,8 @@ void gw_coordinator_maybe_done(struct gw_coordinator *self)
     char text[256];
     uint64_t cut = 0;
     if (self->phase != GW_PHASE_RUNNING || !gw_decided_has_end(self) ||
-        gw_keeper_is_busy(self))
+        gw_keeper_is_busy(self) ||
+        gw_roster_workers(self) < self->config->cluster.workers)
         return;
     for (const struct gw_seat *one = gw_roster_first(self); one;
          one = one->next)

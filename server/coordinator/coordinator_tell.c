@@ -22,7 +22,8 @@
 #define VIEW_BYTES ((size_t)40 << 10)
 
 struct gw_teller {
-    struct gw_seat **seat;     /* [members], when all are here */
+    struct gw_seat **seat; /* [members], when all are here */
+    uint32_t members;
     struct gw_backlog backlog; /* seats that may be told more */
     struct gw_start start;     /* the last message of each */
 };
@@ -62,24 +63,39 @@ static struct gw_view_member view_of(struct gw_coordinator *self,
 
 static void tell_members(struct gw_coordinator *self, struct gw_seat *to)
 {
+    const struct gw_teller *teller = self->teller;
     struct gw_view_member part[GW_MEMBERS_PER_PART];
-    const struct gw_seat *one = to->telling.next;
+    uint32_t next = to->telling.members;
     struct gw_message message = {
         .kind = GW_MESSAGE_VIEW,
         .view = {.epoch = gw_member_epoch(self->member),
-                 .members_total =
-                     gw_roster_workers(self) + gw_roster_shards(self),
-                 .members_first = to->telling.members,
+                 .members_total = teller->members,
+                 .members_first = next,
                  .members = part}};
     struct gw_view *view = &message.view;
     for (size_t bytes = 0;
-         one && view->members_n < GW_MEMBERS_PER_PART && bytes < VIEW_BYTES;
-         one = one->next) {
+         next < teller->members && view->members_n < GW_MEMBERS_PER_PART &&
+         bytes < VIEW_BYTES;
+         next++) {
+        const struct gw_seat *one = teller->seat[next];
         bytes += strlen(one->address) + strlen(one->host) + GW_SECRET_BYTES;
         part[view->members_n++] = view_of(self, one, to);
     }
-    to->telling.next = one;
-    to->telling.members += view->members_n;
+    to->telling.members = next;
+    gw_coordinator_tell(self, to->peer, &message);
+}
+
+void gw_coordinator_tell_member(struct gw_coordinator *self,
+                                struct gw_seat *to,
+                                const struct gw_seat *one)
+{
+    const struct gw_view_member member = view_of(self, one, to);
+    const struct gw_message message = {
+        .kind = GW_MESSAGE_VIEW,
+        .view = {.epoch = gw_member_epoch(self->member),
+                 .members_total = 1,
+                 .members_n = 1,
+                 .members = &member}};
     gw_coordinator_tell(self, to->peer, &message);
 }
 
@@ -98,8 +114,10 @@ static void tell_keys(struct gw_coordinator *self, struct gw_seat *to)
 
 static void tell_start(struct gw_coordinator *self, struct gw_seat *to)
 {
+    const struct gw_teller *teller = self->teller;
     const struct gw_message message = {.kind = GW_MESSAGE_START,
-                                       .start = self->teller->start};
+                                       .start = to->again ? to->telling.begin
+                                                          : teller->start};
     to->telling.started = 1;
     gw_coordinator_tell(self, to->peer, &message);
 }
@@ -107,12 +125,13 @@ static void tell_start(struct gw_coordinator *self, struct gw_seat *to)
 /* The next message. 0: there is none, or not yet. */
 static int tell_next(struct gw_coordinator *self, struct gw_seat *to)
 {
-    if (to->telling.next)
+    if (to->telling.members < self->teller->members)
         tell_members(self, to);
     else if (to->telling.compares &&
              to->telling.keys < gw_declaration(self)->keys_total)
         tell_keys(self, to);
-    else if (self->phase < GW_PHASE_STARTING || to->telling.started)
+    else if (self->phase < GW_PHASE_STARTING || to->telling.started ||
+             to->telling.waits)
         return 0;
     else if (to->role == GW_ROLE_SERVER &&
              to->telling.keys < gw_declaration(self)->keys_total)
@@ -170,13 +189,38 @@ enum gw_status gw_coordinator_tell_all(struct gw_coordinator *self)
     if (!teller->seat || gw_backlog_open(&teller->backlog, members) != GW_OK)
         return GW_ENOMEM;
     for (struct gw_seat *one = gw_roster_first(self); one; one = one->next) {
-        one->telling = (struct gw_telling){
-            .self = self, .number = n, .next = gw_roster_first(self)};
+        one->telling = (struct gw_telling){.self = self, .number = n};
         one->peer->taken = taken;
         teller->seat[n++] = one;
     }
+    teller->members = members;
     gw_backlog_add_all(&teller->backlog);
     return GW_OK;
+}
+
+void gw_coordinator_tell_again(struct gw_coordinator *self,
+                               struct gw_seat *who,
+                               uint32_t number)
+{
+    who->telling =
+        (struct gw_telling){.self = self, .number = number, .waits = 1};
+    who->peer->taken = taken;
+    self->teller->seat[number] = who;
+    gw_backlog_add(&self->teller->backlog, number);
+}
+
+const struct gw_start *gw_teller_start(const struct gw_coordinator *self)
+{
+    return &self->teller->start;
+}
+
+void gw_coordinator_tell_begin(struct gw_coordinator *self,
+                               struct gw_seat *who,
+                               const struct gw_start *start)
+{
+    who->telling.begin = *start;
+    who->telling.waits = 0;
+    gw_backlog_add(&self->teller->backlog, who->telling.number);
 }
 
 void gw_coordinator_tell_keys(struct gw_coordinator *self, struct gw_seat *to)

@@ -243,6 +243,7 @@ static void on_watch(struct gw_timer *timer)
     gw_timer_start(self->loop, timer, WATCH_US);
     note_pace(self, now);
     gw_strangers_expire(self, now);
+    gw_vacant_look(self);
     gw_gather_poll(self, now);
     /* steps are no wait: their time counts for none that comes after */
     gw_member_excuse(self->member, now, &watch->paused_us, &watch->moved_us);

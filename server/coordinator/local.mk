@@ -38,5 +38,6 @@ libserver_a_SOURCES += \
 	%D%/coordinator_strangers.c \
 	%D%/coordinator_switch.c \
 	%D%/coordinator_tell.c \
+	%D%/coordinator_vacant.c \
 	%D%/coordinator_watch.c
 EXTRA_DIST += %D%/README.md

@@ -96,7 +96,7 @@ ok 'who comes too late leaves, without a word'
 # left_behind: stops a worker; its job ends without it.
 left_behind() {
   start l train "$job" --set train.steps=400000 --set train.eval_every=never \
-    --set log.every=50
+    --set log.every=50 --set cluster.patience=0
   launcher=$started
   await 10 grep -qs '^step ' "$scratch/l.out" && worker=$(pid_of worker) &&
     kill -STOP "$worker" && await 5 eval '[ -z "$(pid_of coordinator)" ]'

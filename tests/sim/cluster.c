@@ -275,6 +275,14 @@ uint64_t cluster_refused(const struct cluster *cluster)
     return refused;
 }
 
+void cluster_replace_worker(struct cluster *cluster, size_t i)
+{
+    struct gw_error error;
+    if (gw_world_replace_worker(&cluster->world, i, &error) != GW_OK)
+        fail_msg("%s", error.text);
+    cluster->worker[i].options.backend = cluster->backend;
+}
+
 void cluster_end(struct cluster *cluster)
 {
     gw_world_close(&cluster->world);

@@ -98,6 +98,9 @@ void cluster_stop(void *cluster);
    protocol: none, whatever the weather, where all follow it. */
 uint64_t cluster_refused(const struct cluster *cluster);
 
+/* Another worker process in the place of one, which is killed. */
+void cluster_replace_worker(struct cluster *cluster, size_t i);
+
 /* Closes the processes, if they are open; the world, with its disks, goes on.
  */
 void cluster_end(struct cluster *cluster);

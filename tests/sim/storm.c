@@ -108,12 +108,17 @@ static void gust(void *owner)
                   gust, storm);
 }
 
+void storm_blow_at(struct storm *storm, struct gw_loop *worker)
+{
+    if (storm->compute_us > 0)
+        gw_sim_compute_model(worker, compute_us, storm);
+}
+
 void storm_blow(struct storm *storm, struct cluster *cluster)
 {
     storm->cluster = cluster;
-    if (storm->compute_us > 0)
-        for (size_t i = 0; i < cluster->workers; i++)
-            gw_sim_compute_model(cluster->worker[i].loop, compute_us, storm);
+    for (size_t i = 0; i < cluster->workers; i++)
+        storm_blow_at(storm, cluster->worker[i].loop);
     if (storm->faults > 0)
         gw_sim_at(cluster->sim, storm_draw(storm, 2 * storm->gust_us), gust,
                   storm);

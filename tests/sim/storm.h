@@ -31,6 +31,9 @@ void storm_begin(struct storm *storm,
 /* Lets it loose on a cluster that is open and has not run yet. */
 void storm_blow(struct storm *storm, struct cluster *cluster);
 
+/* A worker that comes later is in it, too. */
+void storm_blow_at(struct storm *storm, struct gw_loop *worker);
+
 /* Runs the job through it. Returns 0, with a line in `outcome`, where the job
    does not end. */
 int storm_run(struct cluster *cluster,

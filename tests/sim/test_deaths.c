@@ -46,9 +46,9 @@ struct death {
 };
 
 /* Workers that push a sum, where they share a house. */
-static const char *const settings[] = {"checkpoint.dir=ck",
-                                       "checkpoint.every=3 steps",
-                                       "cluster.local_reduction=on", NULL};
+static const char *const settings[] = {
+    "checkpoint.dir=ck", "checkpoint.every=3 steps",
+    "cluster.local_reduction=on", "cluster.patience=0", NULL};
 
 static void choose(struct death *death, struct sweep_outcome *outcome)
 {

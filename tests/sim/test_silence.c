@@ -39,7 +39,8 @@ static uint64_t compute_us(void *owner, uint64_t samples)
 static void begin(const char *silence)
 {
     const struct gw_sim_options lines = {.seed = 1, .latency_us = 50};
-    const char *const settings[] = {silence, "train.steps=200", NULL};
+    const char *const settings[] = {silence, "train.steps=200",
+                                    "cluster.patience=0", NULL};
     cluster_open(&cluster, &lines, settings, NULL);
     for (size_t i = 0; i < cluster.workers; i++)
         gw_sim_compute_model(cluster.worker[i].loop, compute_us, NULL);

@@ -1,0 +1,169 @@
+/*
+ * A rank without a worker: how long a job waits for another one, which
+ * processes it takes, and when it does not wait at all.
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tests/sim/cluster.h"
+
+#define LIMIT_US   60000000
+#define SILENCE_US 3000000 /* a death is known by then, and an end */
+#define VICTIM     1
+
+static struct cluster cluster;
+static const struct gw_sim_options calm = {.seed = 1, .latency_us = 50};
+
+static int has_stepped(void *owner)
+{
+    (void)owner;
+    return cluster.steps >= 3;
+}
+
+static int is_over(void *owner)
+{
+    (void)owner;
+    return cluster.finished;
+}
+
+static int never(void *owner)
+{
+    (void)owner;
+    return 0;
+}
+
+/* A job of which a worker has died, as everybody knows. */
+static void open_vacant(const char *const *settings)
+{
+    cluster_open(&cluster, &calm, settings, NULL);
+    for (size_t i = 0; i < cluster.workers; i++)
+        gw_sim_slow(cluster.worker[i].loop, 100); /* so that it takes time */
+    assert_true(cluster_run_until(&cluster, has_stepped, NULL, LIMIT_US));
+    gw_sim_kill(cluster.worker[VICTIM].loop);
+    cluster_run_until(&cluster, is_over, NULL, SILENCE_US);
+}
+
+/* The job ends, with that status and these words. */
+static void ends(enum gw_status status, const char *words)
+{
+    gw_world_end_worker(&cluster.world, VICTIM);
+    assert_true(cluster_run_until(&cluster, is_over, NULL, LIMIT_US));
+    assert_int_equal(cluster.final.status, status);
+    if (!strstr(cluster.text, words))
+        fail_msg("\"%s\" is not in \"%s\"", words, cluster.text);
+    cluster_close(&cluster);
+}
+
+static const char *const long_job[] = {"train.steps=2000", "cluster.patience=5",
+                                       NULL};
+
+static void patience_has_an_end(void **state)
+{
+    (void)state;
+    open_vacant(long_job);
+    assert_false(cluster.finished);
+    assert_non_null(
+        strstr(cluster.note, "worker 1 (w, pid 501) died at step "));
+    assert_non_null(strstr(cluster.note, "; waiting 5 s for another one"));
+    uint64_t since_us = gw_sim_now(cluster.sim);
+    assert_true(cluster_run_until(&cluster, is_over, NULL, LIMIT_US));
+    assert_in_range(gw_sim_now(cluster.sim) - since_us, 2000000, 5500000);
+    ends(GW_EDEAD, "; nobody has taken its place for 5.0 s");
+}
+
+/* A launcher that starts no other one tells so: nobody waits any longer. */
+static void a_launcher_may_end_the_wait(void **state)
+{
+    (void)state;
+    open_vacant(long_job);
+    gw_coordinator_not_replaced(cluster.coordinator, 0); /* is not vacant */
+    cluster_run_until(&cluster, is_over, NULL, 100000);
+    assert_false(cluster.finished);
+    gw_coordinator_not_replaced(cluster.coordinator, VICTIM);
+    ends(GW_EDEAD, "; no other one is started, vacant for ");
+}
+
+/* Weights would not be those of the job that it says it is. */
+static void one_with_other_data_is_turned_away(void **state)
+{
+    (void)state;
+    open_vacant(long_job);
+    cluster_replace_worker(&cluster, VICTIM);
+    cluster.worker[VICTIM].options.train = cluster.test;
+    cluster_run_until(&cluster, never, NULL, 1000000);
+    assert_true(cluster.worker[VICTIM].finished);
+    assert_int_equal(cluster.worker[VICTIM].status, GW_EMISMATCH);
+    assert_string_equal(cluster.worker[VICTIM].error.text,
+                        "worker 1 on w cannot go on: it has other training "
+                        "data");
+    assert_false(cluster.finished);
+    cluster_replace_worker(&cluster, VICTIM);
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_close(&cluster);
+}
+
+/* One that asks for no rank gets the vacant one; the next is too many. */
+static void a_vacant_rank_is_given_once(void **state)
+{
+    (void)state;
+    open_vacant(long_job);
+    cluster_replace_worker(&cluster, VICTIM);
+    cluster.worker[VICTIM].options.client.rank = GW_RANK_NONE;
+    cluster_run_until(&cluster, never, NULL, 1000000);
+    assert_false(cluster.worker[VICTIM].finished);
+    assert_non_null(strstr(cluster.note, "worker 1 (w, pid 501) takes its "
+                                         "place: step "));
+    cluster_replace_worker(&cluster, VICTIM); /* dies, and is vacant again */
+    cluster_run_until(&cluster, never, NULL, 1000000);
+    cluster_finish(&cluster, LIMIT_US);
+    assert_int_equal(cluster_refused(&cluster), 0);
+    cluster_close(&cluster);
+}
+
+/* Steps that a rank makes by itself, and state that only a worker has, are lost
+   with it. */
+static void other_policies_end_with_a_worker(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"cluster.policy=async"},
+        {"cluster.policy=ssp:2"},
+        {"cluster.policy=local:2"},
+        {"cluster.policy=backup:1"},
+        {"cluster.policy=\"sync until 1000, async\""},
+        {"train.loss_scale=dynamic", "train.nonfinite=skip"},
+        {"cluster.patience=0"},
+        {"cluster.restarts=0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const settings[] = {"train.steps=2000", cases[i][0],
+                                        cases[i][1], NULL};
+        open_vacant(settings);
+        if (!cluster.finished)
+            fail_msg("%s: %s", cases[i][0], cluster.note);
+        ends(GW_EDEAD, "worker 1 (w, pid 501) died at step ");
+    }
+}
+
+int main(void)
+{
+    cluster_data_open(&cluster.train, &cluster.test);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patience_has_an_end),
+        cmocka_unit_test(a_launcher_may_end_the_wait),
+        cmocka_unit_test(one_with_other_data_is_turned_away),
+        cmocka_unit_test(a_vacant_rank_is_given_once),
+        cmocka_unit_test(other_policies_end_with_a_worker),
+    };
+    int failed = cmocka_run_group_tests_name("vacant", tests, NULL, NULL);
+    gw_dataset_close(cluster.train);
+    gw_dataset_close(cluster.test);
+    return failed;
+}
