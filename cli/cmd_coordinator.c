@@ -148,6 +148,13 @@ static void on_split(void *owner, const struct gw_split_report *report)
         record_failed(command, &error);
 }
 
+static void on_vacant(void *owner, uint32_t rank)
+{
+    struct coordinator *command = owner;
+    if (command->process.parent_fd >= 0)
+        gw_parent_tell(command->process.parent_fd, "again %" PRIu32, rank);
+}
+
 static void on_note(void *owner, const char *text)
 {
     struct coordinator *command = owner;
@@ -162,13 +169,6 @@ static void on_warning(void *owner, const char *text)
     gw_process_warn(&command->process, text);
 }
 
-/* After a death, unless the job's checkpoints cannot be seen any more. */
-static int can_go_on(const struct gw_final_report *report)
-{
-    return report->status == GW_ERESUMABLE ||
-           (report->status == GW_EDEAD && !report->has_checkpoint);
-}
-
 static void on_finished(void *owner, const struct gw_final_report *report)
 {
     struct coordinator *command = owner;
@@ -177,7 +177,7 @@ static void on_finished(void *owner, const struct gw_final_report *report)
              report->text);
     command->final.text = command->final_text;
     command->show.ended_us = now_of(command);
-    if (command->process.parent_fd >= 0 && can_go_on(report))
+    if (command->process.parent_fd >= 0 && gw_status_is_death(report->status))
         gw_parent_tell(command->process.parent_fd, "lost");
     gw_loop_stop(command->loop);
 }
@@ -187,6 +187,7 @@ static const struct gw_coordinator_events events = {
     .step = on_step,
     .score = on_score,
     .split = on_split,
+    .vacant = on_vacant,
     .note = on_note,
     .warning = on_warning,
     .finished = on_finished,

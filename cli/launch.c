@@ -21,8 +21,9 @@ static void child_ended(struct gw_launched *child, int status)
     gw_launch_hear_last(child);
     child->alive = 0;
     launcher->alive--;
-    uv_close((uv_handle_t *)&child->pipe, NULL);
-    child->ops->ended(child, status);
+    gw_launch_close_pipe(child);
+    if (!child->is_due)
+        child->ops->ended(child, status);
     if (launcher->alive == 0)
         uv_stop(&launcher->uv);
 }

@@ -46,7 +46,7 @@ static enum gw_status find_checkpoint(const struct gw_config *config,
 
 /* ---- again, or not ---- */
 
-/* Forgets starts that are too old to count; returns how many are left. */
+/* Forgets times that are too old to count; returns how many are left. */
 static unsigned count_recent(struct gw_launch_again *again, uint64_t now)
 {
     unsigned n = 0;
@@ -55,6 +55,16 @@ static unsigned count_recent(struct gw_launch_again *again, uint64_t now)
             again->at_ns[n++] = again->at_ns[i];
     again->n = n;
     return n;
+}
+
+int gw_launch_count_again(struct gw_launch_again *again,
+                          const struct gw_config *config)
+{
+    uint64_t now = uv_hrtime();
+    if (count_recent(again, now) >= config->cluster.restarts)
+        return 0;
+    again->at_ns[again->n++] = now;
+    return 1;
 }
 
 /* The job is not begun again. A coordinator that died has not told that
@@ -77,24 +87,21 @@ int gw_launch_again(struct gw_launch_again *again,
                     struct gw_launched_end *end)
 {
     const struct gw_config *config = options->config;
-    unsigned limit = (unsigned)config->cluster.restarts;
-    uint64_t step = 0, now = uv_hrtime();
+    uint64_t step = 0;
     if (!end->is_lost || !config->checkpoint.dir[0])
         return 0;
     enum gw_status found = find_checkpoint(config, &step);
     int can = found == GW_OK || (found == GW_ENOENT && !end->has_saved);
-    unsigned n = count_recent(again, now);
-    if (n < limit && can) {
-        again->at_ns[again->n++] = now;
+    if (can && gw_launch_count_again(again, config)) {
         options->resume = found == GW_OK;
         gw_launch_say("the job begins again from step %" PRIu64
-                      " (restart %u of %u in ten minutes)",
-                      step, n + 1, limit);
+                      " (restart %u of %" PRIu64 " in ten minutes)",
+                      step, again->n, config->cluster.restarts);
         return 1;
     }
-    if (can && n > 0)
+    if (can && again->n > 0)
         gw_launch_say("%u restart%s in ten minutes: no more (cluster.restarts)",
-                      n, gw_plural(n));
+                      again->n, gw_plural(again->n));
     leave(end, found, step, config->checkpoint.dir);
     return 0;
 }

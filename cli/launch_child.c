@@ -97,6 +97,20 @@ void gw_launch_hear_last(struct gw_launched *child)
         gw_parent_take(&child->lines, bytes, (size_t)n, on_line, child);
 }
 
+static void on_closed(uv_handle_t *handle)
+{
+    struct gw_launched *child = handle->data;
+    child->closing = 0;
+    if (child->is_due)
+        gw_launch_start_again(child);
+}
+
+void gw_launch_close_pipe(struct gw_launched *child)
+{
+    child->closing = 1;
+    uv_close((uv_handle_t *)&child->pipe, on_closed);
+}
+
 /* Opens our end of a child's link as a handle. */
 static enum gw_status
 take_pipe(struct gw_launched *child, int end, struct gw_error *error)
@@ -107,7 +121,7 @@ take_pipe(struct gw_launched *child, int end, struct gw_error *error)
     int failed = uv_pipe_open(&child->pipe, end);
     if (failed) {
         close(end);
-        uv_close((uv_handle_t *)&child->pipe, NULL);
+        gw_launch_close_pipe(child);
         return gw_fail(error, GW_EIO, "cannot start a %s: %s", child->role,
                        uv_strerror(failed));
     }
@@ -141,6 +155,19 @@ static enum gw_status start_on(struct gw_launched *child,
     enum gw_status status = gw_child_start(&made, &program, &child->pid, error);
     close(secret);
     return status;
+}
+
+void gw_launch_start_again(struct gw_launched *child)
+{
+    struct gw_launcher *launcher = child->launcher;
+    child->is_due = child->alive || child->closing;
+    if (child->is_due || launcher->over)
+        return;
+    child->killed = 0;
+    child->lines = (struct gw_parent_lines){.used = 0};
+    if (child->ops->start(child) != 0)
+        gw_launch_tell(gw_launch_coordinator(launcher), "none %u",
+                       child->index);
 }
 
 int gw_launch_start(struct gw_launched *child,

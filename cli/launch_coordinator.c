@@ -61,24 +61,86 @@ static int start_coordinator(struct gw_launched *child)
     return failed;
 }
 
-/* Members start when it is known where they join. */
-static void on_line(struct gw_launched *coordinator, const char *line)
+/* A worker that the coordinator takes for dead; it may be silent and alive. */
+static void replace(struct gw_launched *coordinator, struct gw_launched *child)
+{
+    const struct gw_launcher *launcher = coordinator->launcher;
+    if (!gw_launch_count_again(&child->again, launcher->options->config)) {
+        gw_launch_tell(coordinator, "none %u", child->index);
+        return;
+    }
+    if (child->alive)
+        child->ops->kill(child);
+    gw_launch_start_again(child);
+}
+
+static void replace_rank(struct gw_launched *coordinator, const char *rank)
 {
     struct gw_launcher *launcher = coordinator->launcher;
-    const char *address = gw_parent_word(line, "at");
-    const char *step = gw_parent_word(line, "step");
-    if (step)
-        launcher->step = strtoull(step, NULL, 10);
-    launcher->end.is_lost |= strcmp(line, "lost") == 0;
-    launcher->end.has_saved |= strcmp(line, "saved") == 0;
-    if (step && launcher->stopped && !launcher->hurried && !launcher->over)
-        launcher->ticks_left = GW_LAUNCH_STOP_TICKS; /* it ends the job */
-    if (!address || launcher->address[0] || launcher->over)
+    unsigned long index = strtoul(rank, NULL, 10);
+    if (index < launcher->options->workers)
+        replace(coordinator,
+                &launcher->child[1 + launcher->options->servers + index]);
+}
+
+static void replace_process(struct gw_launched *coordinator, const char *text)
+{
+    struct gw_launcher *launcher = coordinator->launcher;
+    pid_t pid = (pid_t)strtol(text, NULL, 10);
+    for (unsigned i = 1 + launcher->options->servers; i < launcher->children;
+         i++)
+        if (launcher->child[i].pid == pid)
+            replace(coordinator, &launcher->child[i]);
+}
+
+/* Members start when it is known where they join. */
+static void take_address(struct gw_launched *coordinator, const char *address)
+{
+    struct gw_launcher *launcher = coordinator->launcher;
+    if (launcher->address[0] || launcher->over)
         return;
     snprintf(launcher->address, sizeof launcher->address, "%s", address);
     for (unsigned i = 1; i < launcher->children && !launcher->now; i++)
         if (launcher->child[i].ops->start(&launcher->child[i]) != 0)
             gw_launch_leave_now(launcher, GW_EXIT_FAILED);
+}
+
+static void take_step(struct gw_launched *coordinator, const char *step)
+{
+    struct gw_launcher *launcher = coordinator->launcher;
+    launcher->step = strtoull(step, NULL, 10);
+    if (launcher->stopped && !launcher->hurried && !launcher->over)
+        launcher->ticks_left = GW_LAUNCH_STOP_TICKS; /* it ends the job */
+}
+
+static void take_saved(struct gw_launched *coordinator, const char *nothing)
+{
+    (void)nothing;
+    coordinator->launcher->end.has_saved = 1;
+}
+
+static void take_lost(struct gw_launched *coordinator, const char *nothing)
+{
+    (void)nothing;
+    coordinator->launcher->end.is_lost = 1;
+}
+
+static const struct {
+    const char *word;
+    void (*take)(struct gw_launched *coordinator, const char *rest);
+} words[] = {
+    {"at", take_address},    {"step", take_step},
+    {"again", replace_rank}, {"restart", replace_process},
+    {"saved", take_saved},   {"lost", take_lost},
+};
+
+static void on_line(struct gw_launched *coordinator, const char *line)
+{
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *rest = gw_parent_word(line, words[i].word);
+        if (rest || strcmp(line, words[i].word) == 0)
+            words[i].take(coordinator, rest ? rest : "");
+    }
 }
 
 /* Programs notice the end by themselves. */

@@ -59,6 +59,12 @@ struct gw_launch_ops {
     int (*may_stay)(const struct gw_launched *child);
 };
 
+/* Times at which something was started again. */
+struct gw_launch_again {
+    uint64_t at_ns[GW_RESTARTS_MAX]; /* the last [n] */
+    unsigned n;
+};
+
 struct gw_launched {
     struct gw_launcher *launcher;
     const struct gw_launch_ops *ops;
@@ -69,7 +75,10 @@ struct gw_launched {
     uv_pipe_t pipe;
     struct gw_parent_lines lines;
     int alive;
-    int killed; /* by us */
+    int killed;  /* by us */
+    int closing; /* its pipe is, until it can be started again, */
+    int is_due;  /* which it is to be */
+    struct gw_launch_again again;
     /* of a program: waitpid's status, and the last line on its standard error
      */
     int has_status, status;
@@ -145,15 +154,20 @@ struct gw_launch_process {
 int gw_launch_start(struct gw_launched *child,
                     const struct gw_launch_process *process);
 
+/* The same for one that ends, or has ended, as soon as it can be. */
+void gw_launch_start_again(struct gw_launched *child);
+
+/* Closes our end of its link. */
+void gw_launch_close_pipe(struct gw_launched *child);
+
 /* Takes the lines that came before the child's end. */
 void gw_launch_hear_last(struct gw_launched *child);
 
 /* ---- launch_again.c ---- */
 
-struct gw_launch_again {
-    uint64_t at_ns[GW_RESTARTS_MAX]; /* the last [n] times */
-    unsigned n;
-};
+/* Counts one more, now; 0: cluster.restarts are used up. */
+int gw_launch_count_again(struct gw_launch_again *again,
+                          const struct gw_config *config);
 
 /* Once all processes are gone: non-zero where the job is to begin again, with
    these options, since it lost a process and cluster.restarts allows it. Else

@@ -5,14 +5,17 @@
  *
  *   coordinator > launcher   at HOST:PORT      members join there
  *                            step N            about as far as the job is
+ *                            again RANK        that worker is started again
+ *                            restart PID       the same, by the process that
+ *                                              was to be it
  *                            saved             a checkpoint is complete
- *                            lost              the job ended by a death, and
- *                                              can go on or begin anew
+ *                            lost              the job ended by a death
  *   launcher > coordinator   stop WHY          as a signal does
  *                            hurry             as a second signal does
  *                            gone PID HOW      a member's process has ended
  *                            ended RANK CODE HOW   a worker's program has
  *                                              ended, with this exit code
+ *                            none RANK         no other worker is started
  *                            left              a process ended after a signal
  *   program's > launcher     ended STATUS LINE its waitpid status, and the last
  *   (cmd_program.c)                            line on its standard error

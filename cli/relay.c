@@ -2,6 +2,7 @@
 
 #include "cli/relay.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +89,10 @@ static void on_orphaned(void *owner)
 static void gone_run(struct gw_task *task)
 {
     struct gw_relay_gone *gone = task->owner;
-    gw_coordinator_gone(gone->relay->coordinator, gone->number, gone->how);
+    struct gw_relay *relay = gone->relay;
+    if (gw_coordinator_gone(relay->coordinator, gone->number, gone->how))
+        gw_parent_tell(relay->process->parent_fd, "restart %" PRIu32,
+                       gone->number);
 }
 
 static void ended_run(struct gw_task *task)
@@ -96,6 +100,12 @@ static void ended_run(struct gw_task *task)
     struct gw_relay_gone *gone = task->owner;
     gw_coordinator_program_ended(gone->relay->coordinator, gone->number,
                                  gone->code, gone->how);
+}
+
+static void none_run(struct gw_task *task)
+{
+    struct gw_relay_gone *gone = task->owner;
+    gw_coordinator_not_replaced(gone->relay->coordinator, gone->number);
 }
 
 /* Without memory the member's silence will tell. */
@@ -127,6 +137,14 @@ static void take_gone(struct gw_relay *relay, const char *what)
     add_gone(relay, gone_run, &gone, how);
 }
 
+/* "RANK" */
+static void take_none(struct gw_relay *relay, const char *what)
+{
+    const struct gw_relay_gone gone = {.number =
+                                           (uint32_t)strtoul(what, NULL, 10)};
+    add_gone(relay, none_run, &gone, "");
+}
+
 /* "RANK CODE HOW" */
 static void take_ended(struct gw_relay *relay, const char *what)
 {
@@ -141,8 +159,11 @@ static void on_line(void *owner, const char *line)
     struct gw_relay *relay = owner;
     const char *gone = gw_parent_word(line, "gone");
     const char *ended = gw_parent_word(line, "ended");
+    const char *none = gw_parent_word(line, "none");
     if (gone)
         take_gone(relay, gone);
+    else if (none)
+        take_none(relay, none);
     else if (ended)
         take_ended(relay, ended);
     else if (strcmp(line, "left") == 0)
