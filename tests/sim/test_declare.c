@@ -252,9 +252,9 @@ static void the_clip_is_one(void **state)
                "the job has train.clip = 2, the program asks for 0.05; leave "
                "that line out of the job");
     cluster_close(&cluster);
-    fails_with(async, NULL, GW_EUSAGE, "train.clip");
+    fails_with(async, NULL, GW_EUSAGE, "leave max_norm out, or take sync");
     cluster_close(&cluster);
-    fails_with(mixed, NULL, GW_EUSAGE, "train.clip");
+    fails_with(mixed, NULL, GW_EUSAGE, "leave max_norm out, or take sync");
     cluster_close(&cluster);
     grouped.clip[1] = 0;
     fails_with(open, NULL, GW_EMISMATCH, " as its largest norm of a gradient");
