@@ -259,8 +259,13 @@ static void who_sends_what_is_not_finite_is_named(void **state)
         assert_int_equal(cluster.final.status, GW_ENONFINITE);
         print_message("# %s: %s\n", cluster.config.cluster.policy,
                       cluster.text);
+        /* a finite gradient may be compensated to one that is not */
+        int named =
+            strstr(cluster.text, ": worker ") ||
+            (strstr(cluster.config.cluster.policy, "dc-async") &&
+             strstr(cluster.text, "the sum of the gradients is not finite"));
         /* what sync may do is no advice here */
-        if (!strstr(cluster.text, ": worker ") || strstr(cluster.text, "skip"))
+        if (!named || strstr(cluster.text, "skip"))
             fail_msg("%s", cluster.text);
         cluster_close(&cluster);
     }

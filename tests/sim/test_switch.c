@@ -236,7 +236,7 @@ static void a_step_is_told_under_its_policy(void **state)
 #define PHASE_STEPS  10u
 #define CYCLE_PHASES 4u
 #define CYCLES       3u
-#define ON_ITS_WAY   120000u /* the largest chunk, in the simulator's hands */
+#define ON_ITS_WAY   240000u /* the largest chunks, in the simulator's hands */
 
 /* owner: the clock at which a phase begins. */
 static int has_begun(void *owner)

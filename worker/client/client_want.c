@@ -30,7 +30,8 @@ struct gw_client_wants {
 enum order {
     BEHIND_PUSHES,
     WITH_PUSHES, /* the answer comes when they are in, and they leave for the
-                    first time */
+                    first time: it passes pushes that are queued, so that its
+                    weights come while gradients of other keys leave */
 };
 
 static void post_want(struct key_want *want, enum order order);
@@ -129,7 +130,8 @@ static void post_want(struct key_want *want, enum order order)
                   .length = GW_WANT_BYTES,
                   .decision = (uint32_t)gw_client_decided(client)},
         .payload = want->bytes,
-        .priority = GW_CLIENT_PRIORITY,
+        .priority =
+            order == WITH_PUSHES ? GW_CLIENT_PRIORITY - 1 : GW_CLIENT_PRIORITY,
         .done = on_want_sent,
         .owner = want,
     };
