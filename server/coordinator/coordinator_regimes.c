@@ -79,6 +79,11 @@ uint64_t gw_regimes_next_clock(const struct gw_coordinator *self)
     return self->regimes->next.clock;
 }
 
+int gw_regimes_has_changed(const struct gw_coordinator *self)
+{
+    return self->regimes->past[0].clock != UINT64_MAX;
+}
+
 static int has_begun(const struct coming *one, uint64_t clock)
 {
     return one->clock != UINT64_MAX && clock >= one->clock;

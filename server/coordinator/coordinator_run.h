@@ -144,6 +144,8 @@ const struct gw_policy_word *
 gw_regimes_word(const struct gw_coordinator *self, uint64_t step, int *last_p);
 /* The clock at which the next one begins; UINT64_MAX: none is decided. */
 uint64_t gw_regimes_next_clock(const struct gw_coordinator *self);
+/* Another one was in force before. */
+int gw_regimes_has_changed(const struct gw_coordinator *self);
 /* A policy may be decided now: together behind the others, or per push, where
    all ranks stand still (`stands`), as the only one. */
 int gw_regimes_may_add(const struct gw_coordinator *self,

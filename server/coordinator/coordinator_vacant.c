@@ -77,11 +77,13 @@ static void forget(struct gw_coordinator *self, struct vacancy *vacancy)
 
 /* ---- a death ---- */
 
-static int has_one_policy(const struct gw_config *config)
+/* A worker that begins knows the policy of the job file, and no other one. */
+static int has_one_policy(const struct gw_coordinator *self)
 {
     struct gw_policy_plan plan;
-    return gw_policy_plan_parse(config->cluster.policy, &plan, NULL) == GW_OK &&
-           plan.n == 1;
+    return gw_policy_plan_parse(self->config->cluster.policy, &plan, NULL) ==
+               GW_OK &&
+           plan.n == 1 && !gw_regimes_has_changed(self);
 }
 
 /* Steps are made by all ranks together, each by itself, and the state of the
@@ -92,7 +94,7 @@ static int can_be_made_again(const struct gw_coordinator *self)
     const struct gw_config *config = self->config;
     const struct gw_regime *regime = gw_regimes_now(self);
     return regime->lockstep && gw_regimes_next_clock(self) == UINT64_MAX &&
-           !gw_regimes_is_asked(self) && has_one_policy(config) &&
+           !gw_regimes_is_asked(self) && has_one_policy(self) &&
            !gw_config_is_external(config) && !self->splitter &&
            gw_teller_start(self)->groups_n == 0 &&
            strcmp(config->train.loss_scale, "dynamic") != 0;

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "server/coordinator/coordinator_members.h"
+#include "server/coordinator/coordinator_run.h"
 #include "tests/sim/cluster.h"
 
 #define LIMIT_US   60000000
@@ -127,6 +129,36 @@ static void a_vacant_rank_is_given_once(void **state)
     cluster_close(&cluster);
 }
 
+static struct gw_seat *shard_of(uint32_t id)
+{
+    return gw_roster_find(cluster.coordinator, GW_ROLE_SERVER, id);
+}
+
+static int is_sync(void *owner)
+{
+    (void)owner;
+    return gw_regimes_now(cluster.coordinator)->word.kind == GW_POLICY_SYNC;
+}
+
+/* A new worker knows the policy of the job file alone. */
+static void a_policy_that_was_asked_for_ends_with_a_worker(void **state)
+{
+    static const char *const settings[] = {"train.steps=2000",
+                                           "cluster.policy=async", NULL};
+    const struct gw_message ask = {
+        .kind = GW_MESSAGE_REQUEST,
+        .request = {.kind = GW_REQUEST_POLICY, .text = "sync"}};
+    (void)state;
+    cluster_open(&cluster, &calm, settings, NULL);
+    assert_true(cluster_run_until(&cluster, has_stepped, NULL, LIMIT_US));
+    gw_peer_tell(shard_of(0)->peer, &ask);
+    assert_true(cluster_run_until(&cluster, is_sync, NULL, LIMIT_US));
+    gw_sim_kill(cluster.worker[VICTIM].loop);
+    cluster_run_until(&cluster, is_over, NULL, SILENCE_US);
+    assert_true(cluster.finished);
+    ends(GW_EDEAD, "worker 1 (w, pid 501) died at step ");
+}
+
 /* Steps that a rank makes by itself, and state that only a worker has, are lost
    with it. */
 static void other_policies_end_with_a_worker(void **state)
@@ -160,6 +192,7 @@ int main(void)
         cmocka_unit_test(a_launcher_may_end_the_wait),
         cmocka_unit_test(one_with_other_data_is_turned_away),
         cmocka_unit_test(a_vacant_rank_is_given_once),
+        cmocka_unit_test(a_policy_that_was_asked_for_ends_with_a_worker),
         cmocka_unit_test(other_policies_end_with_a_worker),
     };
     int failed = cmocka_run_group_tests_name("vacant", tests, NULL, NULL);
