@@ -104,7 +104,8 @@ struct gw_seat {
     char tuned[GW_TUNED_BYTES]; /* kernels chosen for its products */
     int shares;                 /* others of its host can see its gradients */
 
-    int again; /* worker: in the place of another one */
+    int again;      /* worker: in the place of another one */
+    uint64_t stood; /* shard: epoch of the last view that it has answered */
     int ready; /* shard: it has its weights */
     int bye;
 

@@ -351,6 +351,12 @@ void gw_vacant_standing(struct gw_coordinator *self,
 
 static void on_timer(struct gw_timer *timer)
 {
+    if (standing->epoch <= shard->stood ||
+        standing->epoch > gw_member_epoch(self->member)) {
+        gw_peer_reject(shard->peer, 0, "an answer to a view that it never got");
+        return;
+    }
+    shard->stood = standing->epoch;
     struct gw_coordinator *self = timer->owner;
     uint64_t now = gw_loop_now(self->loop), next = 0;
     for (struct vacancy *one = self->vacancies->first; one; one = one->next) {

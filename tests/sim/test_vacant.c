@@ -134,6 +134,18 @@ static struct gw_seat *shard_of(uint32_t id)
     return gw_roster_find(cluster.coordinator, GW_ROLE_SERVER, id);
 }
 
+/* A shard tells where it stands when it is asked, and once. */
+static void standing_counts_once(void **state)
+{
+    const struct gw_standing nothing = {.epoch = 0, .ready = 1, .chunks = 1};
+    (void)state;
+    open_vacant(long_job);
+    for (uint32_t i = 0; i < 4; i++)
+        gw_vacant_standing(cluster.coordinator, shard_of(i % 2), &nothing);
+    assert_false(cluster.finished);
+    ends(GW_EDEAD, "nobody has taken its place");
+}
+
 static int is_sync(void *owner)
 {
     (void)owner;
@@ -192,6 +204,7 @@ int main(void)
         cmocka_unit_test(a_launcher_may_end_the_wait),
         cmocka_unit_test(one_with_other_data_is_turned_away),
         cmocka_unit_test(a_vacant_rank_is_given_once),
+        cmocka_unit_test(standing_counts_once),
         cmocka_unit_test(a_policy_that_was_asked_for_ends_with_a_worker),
         cmocka_unit_test(other_policies_end_with_a_worker),
     };
