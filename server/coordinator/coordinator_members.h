@@ -115,6 +115,10 @@ void gw_vacant_standing(struct gw_coordinator *self,
 void gw_vacant_give_up(struct gw_coordinator *self,
                        uint32_t rank,
                        const char *why);
+/* One of them, as a thing that is waited for. */
+void gw_vacant_awaited(const struct gw_coordinator *self,
+                       char *text,
+                       size_t room);
 /* A line for each rank that waits; bytes, at most `room`. */
 size_t
 gw_vacant_print(const struct gw_coordinator *self, char *text, size_t room);

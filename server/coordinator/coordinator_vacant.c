@@ -6,7 +6,8 @@
  *     |  |       |           |
  *     |  |       +-----------+--- it dies, too: vacant again
  *     |  +-- the one that was there is heard again: it was paused, or cut off
- *     +-- cluster.patience is over: the job ends
+ *     +-- cluster.patience is over: the job ends. One that has joined is
+ *         waited for as long as it is heard
  *
  *   joined     it has a seat, the job and the view
  *   declared   it has the job's model and data: shards take it for the rank
@@ -138,38 +139,65 @@ static void close_before(struct vacancy *vacancy)
     vacancy->before = NULL;
 }
 
-/* 0: there is no memory. */
-static int
+static uint64_t end_us(const struct gw_coordinator *self,
+                       const struct vacancy *vacancy)
+{
+    return vacancy->since_us + patience_us(self);
+}
+
+/* Rings when the first of the ranks that nobody has joined as has waited. */
+static void set_timer(struct gw_coordinator *self)
+{
+    uint64_t now = gw_loop_now(self->loop), next = UINT64_MAX;
+    for (struct vacancy *one = self->vacancies->first; one; one = one->next)
+        if (!one->who && end_us(self, one) < next)
+            next = end_us(self, one);
+    if (next < UINT64_MAX)
+        gw_timer_start(self->loop, &self->vacancies->timer,
+                       next > now ? next - now : 0);
+}
+
+/* NULL: there is no memory. */
+static struct vacancy *
 make(struct gw_coordinator *self, struct gw_seat *who, const char *died)
 {
     struct vacancy *vacancy = find(self, who->id);
     if (!vacancy)
         vacancy = add(self, who);
     if (!vacancy)
-        return 0;
+        return NULL;
     close_before(vacancy);
     vacancy->who = NULL;
     vacancy->epoch = 0;
-    vacancy->since_us = gw_loop_now(self->loop);
     snprintf(vacancy->died, sizeof vacancy->died, "%s", died);
-    gw_coordinator_note(self, "%s; waiting %g s for another one", died,
-                        self->config->cluster.patience);
     leave_seat(self, who);
-    gw_timer_start(self->loop, &self->vacancies->timer, patience_us(self));
-    if (self->options.events->vacant)
-        self->options.events->vacant(self->options.owner, vacancy->rank);
-    return 1;
+    return vacancy;
+}
+
+static void wait_for_another(struct gw_coordinator *self,
+                             const struct vacancy *vacancy)
+{
+    const struct gw_coordinator_events *events = self->options.events;
+    set_timer(self);
+    if (events->vacant)
+        events->vacant(self->options.owner, vacancy->rank);
 }
 
 int gw_vacant_make(struct gw_coordinator *self,
                    struct gw_seat *who,
                    const char *died)
 {
-    if (!may_replace(self, who) || !make(self, who, died))
+    struct vacancy *vacancy =
+        may_replace(self, who) ? make(self, who, died) : NULL;
+    if (!vacancy)
         return 0;
-    find(self, who->id)->before = who;
+    vacancy->since_us = gw_loop_now(self->loop);
+    gw_coordinator_note(self, "%s; waiting %g s for another one", died,
+                        self->config->cluster.patience);
+    vacancy->before = who;
+    wait_for_another(self, vacancy);
     if (!who->telling.started) /* shards do not know it yet */
-        close_before(find(self, who->id));
+        close_before(vacancy);
     return 1;
 }
 
@@ -241,7 +269,7 @@ void gw_vacant_taken(struct gw_coordinator *self, struct gw_seat *who)
     gw_coordinator_tell_again(self, who, vacancy->number);
 }
 
-/* It is not one of this job: the rank is still vacant. */
+/* It is not one of this job: the rank is still vacant, for as long as it is. */
 static void
 turn_away(struct gw_coordinator *self, struct gw_seat *who, const char *why)
 {
@@ -251,8 +279,9 @@ turn_away(struct gw_coordinator *self, struct gw_seat *who, const char *why)
     snprintf(text, sizeof text, "worker %u on %s cannot go on: it has %s",
              who->id, who->host, why);
     gw_peer_tell(who->peer, &end); /* it leaves by itself */
-    if (!make(self, who, text))
-        gw_coordinator_end(self, GW_EMISMATCH, "%s", text);
+    const struct vacancy *vacancy = make(self, who, text);
+    gw_coordinator_note(self, "%s; still waiting for another one", text);
+    wait_for_another(self, vacancy);
 }
 
 /* Shards know the worker, and tell where they stand. */
@@ -325,6 +354,12 @@ void gw_vacant_standing(struct gw_coordinator *self,
                         const struct gw_standing *standing)
 {
     struct vacancy *vacancy = self->vacancies->first;
+    if (standing->epoch <= shard->stood ||
+        standing->epoch > gw_member_epoch(self->member)) {
+        gw_peer_reject(shard->peer, 0, "an answer to a view that it never got");
+        return;
+    }
+    shard->stood = standing->epoch;
     while (vacancy && vacancy->epoch != standing->epoch)
         vacancy = vacancy->next;
     if (!vacancy)
@@ -351,24 +386,15 @@ void gw_vacant_standing(struct gw_coordinator *self,
 
 static void on_timer(struct gw_timer *timer)
 {
-    if (standing->epoch <= shard->stood ||
-        standing->epoch > gw_member_epoch(self->member)) {
-        gw_peer_reject(shard->peer, 0, "an answer to a view that it never got");
+    struct gw_coordinator *self = timer->owner;
+    uint64_t now = gw_loop_now(self->loop);
+    for (struct vacancy *one = self->vacancies->first; one; one = one->next) {
+        if (one->who || now < end_us(self, one))
+            continue;
+        gw_vacant_give_up(self, one->rank, "nobody has taken its place");
         return;
     }
-    shard->stood = standing->epoch;
-    struct gw_coordinator *self = timer->owner;
-    uint64_t now = gw_loop_now(self->loop), next = 0;
-    for (struct vacancy *one = self->vacancies->first; one; one = one->next) {
-        uint64_t end_us = one->since_us + patience_us(self);
-        if (now >= end_us) {
-            gw_vacant_give_up(self, one->rank, "nobody has taken its place");
-            return;
-        }
-        next = next == 0 || end_us < next ? end_us : next;
-    }
-    if (next > 0)
-        gw_timer_start(self->loop, timer, next - now);
+    set_timer(self);
 }
 
 void gw_vacant_give_up(struct gw_coordinator *self,
@@ -380,6 +406,18 @@ void gw_vacant_give_up(struct gw_coordinator *self,
         gw_coordinator_end_and_look(
             self, GW_EDEAD, "%s; %s for %.1f s", vacancy->died, why,
             (double)(gw_loop_now(self->loop) - vacancy->since_us) / 1e6);
+}
+
+void gw_vacant_awaited(const struct gw_coordinator *self,
+                       char *text,
+                       size_t room)
+{
+    const struct vacancy *vacancy = self->vacancies->first;
+    if (vacancy->who)
+        snprintf(text, room, "%s to take its place", vacancy->who->peer->name);
+    else
+        snprintf(text, room, "another worker of rank %u to join",
+                 vacancy->rank);
 }
 
 size_t

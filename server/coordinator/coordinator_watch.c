@@ -148,6 +148,8 @@ static int awaited(const struct gw_coordinator *self, char *text, size_t room)
         snprintf(text, room, "%s to have its weights", names);
     } else if (self->phase != GW_PHASE_RUNNING) {
         return 0;
+    } else if (gw_vacant_any(self)) {
+        gw_vacant_awaited(self, text, room);
     } else if (gw_keeper_is_busy(self)) {
         gw_keeper_awaited(self, text, room);
     } else if (gw_decided_has_end(self)) {

@@ -129,6 +129,55 @@ static void a_vacant_rank_is_given_once(void **state)
     cluster_close(&cluster);
 }
 
+/* Each rank has the whole of its time, and no more, whatever becomes of
+   others. */
+static void patience_is_of_each_rank(void **state)
+{
+    (void)state;
+    open_vacant(long_job);
+    gw_sim_kill(cluster.worker[0].loop); /* 3 s later */
+    cluster_run_until(&cluster, never, NULL, 500000);
+    gw_world_end_worker(&cluster.world, 0);
+    ends(GW_EDEAD, "worker 1 (w, pid 501) died at step ");
+}
+
+/* Wrong ones that come again and again are nobody. */
+static void patience_is_not_for_wrong_ones(void **state)
+{
+    (void)state;
+    open_vacant(long_job);
+    for (int i = 0; i < 3 && !cluster.finished; i++) {
+        cluster_replace_worker(&cluster, VICTIM);
+        cluster.worker[VICTIM].options.train = cluster.test;
+        cluster_run_until(&cluster, is_over, NULL, 900000);
+    }
+    cluster_run_until(&cluster, is_over, NULL, 1500000);
+    assert_true(cluster.finished);
+    ends(GW_EDEAD, "nobody has taken its place for 5.0 s");
+}
+
+static int prepares(void *owner)
+{
+    char text[4096];
+    (void)owner;
+    gw_coordinator_status(cluster.coordinator, text, sizeof text);
+    return strstr(text, "another one prepares") != NULL;
+}
+
+/* It is heard, and opens its data. */
+static void one_that_prepares_has_taken_it(void **state)
+{
+    static const char *const hasty[] = {"train.steps=200",
+                                        "cluster.patience=2.5", NULL};
+    (void)state;
+    open_vacant(hasty);
+    cluster_replace_worker(&cluster, VICTIM);
+    assert_true(cluster_run_until(&cluster, prepares, NULL, LIMIT_US));
+    gw_sim_pause(cluster.worker[VICTIM].loop, 800000);
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_close(&cluster);
+}
+
 static struct gw_seat *shard_of(uint32_t id)
 {
     return gw_roster_find(cluster.coordinator, GW_ROLE_SERVER, id);
@@ -204,6 +253,9 @@ int main(void)
         cmocka_unit_test(a_launcher_may_end_the_wait),
         cmocka_unit_test(one_with_other_data_is_turned_away),
         cmocka_unit_test(a_vacant_rank_is_given_once),
+        cmocka_unit_test(patience_is_of_each_rank),
+        cmocka_unit_test(patience_is_not_for_wrong_ones),
+        cmocka_unit_test(one_that_prepares_has_taken_it),
         cmocka_unit_test(standing_counts_once),
         cmocka_unit_test(a_policy_that_was_asked_for_ends_with_a_worker),
         cmocka_unit_test(other_policies_end_with_a_worker),
