@@ -148,11 +148,13 @@ static void on_split(void *owner, const struct gw_split_report *report)
         record_failed(command, &error);
 }
 
-static void on_vacant(void *owner, uint32_t rank)
+static int on_vacant(void *owner, uint32_t rank)
 {
     struct coordinator *command = owner;
-    if (command->process.parent_fd >= 0)
-        gw_parent_tell(command->process.parent_fd, "again %" PRIu32, rank);
+    if (command->process.parent_fd < 0)
+        return 0;
+    gw_parent_tell(command->process.parent_fd, "again %" PRIu32, rank);
+    return 1;
 }
 
 static void on_note(void *owner, const char *text)

@@ -79,8 +79,10 @@ struct gw_coordinator_events {
     void (*score)(void *owner, const struct gw_score_report *report);
     /* With the first step, and one exchange before each change. */
     void (*split)(void *owner, const struct gw_split_report *report);
-    /* A rank waits for another worker, since its own has died; may be NULL. */
-    void (*vacant)(void *owner, uint32_t rank);
+    /* A rank waits for another worker, since its own has died; may be NULL.
+       Non-zero: another one is started, and the one before is ended where it
+       was only silent. */
+    int (*vacant)(void *owner, uint32_t rank);
     /* A line for people: a skipped step, a stall, where the job goes on. */
     void (*note)(void *owner, const char *text);
     /* One that somebody should act on: a checkpoint that failed. */

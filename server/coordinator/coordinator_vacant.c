@@ -174,13 +174,13 @@ make(struct gw_coordinator *self, struct gw_seat *who, const char *died)
     return vacancy;
 }
 
-static void wait_for_another(struct gw_coordinator *self,
-                             const struct vacancy *vacancy)
+/* Non-zero: a launcher starts another one. */
+static int wait_for_another(struct gw_coordinator *self,
+                            const struct vacancy *vacancy)
 {
     const struct gw_coordinator_events *events = self->options.events;
     set_timer(self);
-    if (events->vacant)
-        events->vacant(self->options.owner, vacancy->rank);
+    return events->vacant && events->vacant(self->options.owner, vacancy->rank);
 }
 
 int gw_vacant_make(struct gw_coordinator *self,
@@ -195,8 +195,8 @@ int gw_vacant_make(struct gw_coordinator *self,
     gw_coordinator_note(self, "%s; waiting %g s for another one", died,
                         self->config->cluster.patience);
     vacancy->before = who;
-    wait_for_another(self, vacancy);
-    if (!who->telling.started) /* shards do not know it yet */
+    int is_ended = wait_for_another(self, vacancy);
+    if (is_ended || !who->telling.started) /* else shards have it as theirs */
         close_before(vacancy);
     return 1;
 }

@@ -71,6 +71,14 @@ kill -STOP "$victim" && replaced 1 && ! kill -0 "$victim" 2>/dev/null &&
   tells 1 'died at step .*: silent for [0-9.]* s; waiting 30 s'
 ok 'a silent one is ended, and replaced'
 
+# The launcher is late: the worker is heard again before its end.
+begin train "$job" $endless
+victim=$(worker_of 1)
+kill -STOP "$launched" "$victim" && sleep 2 && kill -CONT "$victim" && sleep 0.5 && kill -CONT "$launched" &&
+  replaced 1 && ! kill -0 "$victim" 2>/dev/null && kill -INT "$launched" && ends 3 &&
+  tells 1 'died at step' && tells 0 'is back after'
+ok 'a silent one that the launcher ends is not taken back'
+
 # --- no more ---
 begin train "$job" $endless --set cluster.restarts=1
 kill -9 "$(worker_of 1)" && replaced 1 && kill -9 "$(worker_of 1)" && ends 1 &&
