@@ -125,7 +125,7 @@ enum gw_status gw_worker_tune(struct gw_worker *worker)
     if (status == GW_OK)
         gw_log_info(worker->options->client.log, "%s: %s",
                     strcmp(known, worker->tuned) == 0
-                        ? "products take the ways of the checkpoint"
+                        ? "products take the ways of the worker before"
                         : "products have been timed, and take these ways",
                     worker->tuned);
     return status;

@@ -208,8 +208,7 @@ static enum gw_status fill_manifest(struct gw_coordinator *self,
     memcpy(manifest->keys, gw_declaration_key(self),
            gw_declaration_keys(self) * sizeof *manifest->keys);
     for (size_t i = 0; i < manifest->n_ranks; i++) {
-        const struct gw_seat *who =
-            gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);
+        const struct gw_seat *who = gw_roster_last(self, (uint32_t)i);
         if (!who)
             continue;
         strcpy(manifest->ranks[i].device, who->device);

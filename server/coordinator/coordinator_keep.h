@@ -27,9 +27,15 @@ enum gw_status gw_origin_take_program(struct gw_coordinator *self,
                                       struct gw_error *error);
 enum gw_status gw_origin_check(struct gw_coordinator *self,
                                struct gw_error *error);
-/* The tuning of a worker in the checkpoint; "": none. */
+/* The tuning of a worker before: of the one whose place it takes, or in the
+   checkpoint; "": none. */
 const char *gw_origin_tuned(const struct gw_coordinator *self,
                             const struct gw_seat *who);
+/* A line where a worker computes otherwise than the one before. */
+void gw_origin_note_device(struct gw_coordinator *self,
+                           const struct gw_seat *who,
+                           const char *device,
+                           const char *tuned);
 void gw_origin_fill_start(struct gw_coordinator *self, struct gw_start *start);
 /* The cut that the job goes on from, all zero where it begins; and a rank's
    first clock, once workers have declared their course. */

@@ -204,23 +204,24 @@ struct gw_disk *gw_origin_resume_dir(struct gw_coordinator *self)
                                                 : &origin->dir;
 }
 
-static void note_device(struct gw_coordinator *self,
-                        const struct gw_seat *who,
-                        const struct gw_manifest_rank *from)
+void gw_origin_note_device(struct gw_coordinator *self,
+                           const struct gw_seat *who,
+                           const char *device,
+                           const char *tuned)
 {
-    if (who && strcmp(who->device, from->device) != 0)
+    if (strcmp(who->device, device) != 0)
         gw_coordinator_note(self,
                             "worker %u computed on \"%s\", now on \"%s\": the "
                             "bits may differ",
-                            who->id, from->device, who->device);
-    else if (who && strcmp(who->tuned, from->tuned) != 0)
+                            who->id, device, who->device);
+    else if (strcmp(who->tuned, tuned) != 0)
         gw_coordinator_note(self,
                             "worker %u computes its products in other ways "
                             "than before (%s): the bits may differ",
                             who->id,
-                            !who->tuned[0]    ? "worker.autotune is off now"
-                            : !from->tuned[0] ? "worker.autotune was off"
-                                              : "they have been timed anew");
+                            !who->tuned[0] ? "worker.autotune is off now"
+                            : !tuned[0]    ? "worker.autotune was off"
+                                           : "they have been timed anew");
 }
 
 /* Same keys, and a word where something else would change the bits. */
@@ -244,9 +245,12 @@ enum gw_status gw_origin_check(struct gw_coordinator *self,
                             "job has %" PRIu64 ": the bits will differ",
                             from->n_ranks, gw_plural(from->n_ranks),
                             self->config->cluster.workers);
-    for (uint32_t i = 0; i < from->n_ranks; i++)
-        note_device(self, gw_roster_find(self, GW_ROLE_WORKER, i),
-                    &from->ranks[i]);
+    for (uint32_t i = 0; i < from->n_ranks; i++) {
+        const struct gw_seat *who = gw_roster_find(self, GW_ROLE_WORKER, i);
+        if (who)
+            gw_origin_note_device(self, who, from->ranks[i].device,
+                                  from->ranks[i].tuned);
+    }
     gw_inner_note(self, from);
     return GW_OK;
 }
@@ -255,8 +259,12 @@ const char *gw_origin_tuned(const struct gw_coordinator *self,
                             const struct gw_seat *who)
 {
     const struct gw_begin *begin = &self->origin->begin;
-    if (who->role != GW_ROLE_WORKER || !begin->is_resumed ||
-        who->id >= begin->from.n_ranks)
+    if (who->role != GW_ROLE_WORKER)
+        return "";
+    const struct gw_seat *before = gw_roster_last(self, who->id);
+    if (before)
+        return before->tuned;
+    if (!begin->is_resumed || who->id >= begin->from.n_ranks)
         return "";
     return begin->from.ranks[who->id].tuned;
 }

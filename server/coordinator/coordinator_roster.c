@@ -105,6 +105,20 @@ void gw_roster_restore(struct gw_coordinator *self, struct gw_seat *who)
     roster->workers += who->role == GW_ROLE_WORKER;
 }
 
+static struct gw_seat *find_declared(struct gw_seat *one, uint32_t rank)
+{
+    while (one &&
+           (one->role != GW_ROLE_WORKER || one->id != rank || !one->declared))
+        one = one->next;
+    return one;
+}
+
+struct gw_seat *gw_roster_last(const struct gw_coordinator *self, uint32_t rank)
+{
+    struct gw_seat *seat = find_declared(self->roster->first, rank);
+    return seat ? seat : find_declared(self->roster->gone, rank);
+}
+
 struct gw_seat *gw_roster_gone(const struct gw_coordinator *self)
 {
     return self->roster->gone;

@@ -106,7 +106,7 @@ struct gw_seat {
 
     int again;      /* worker: in the place of another one */
     uint64_t stood; /* shard: epoch of the last view that it has answered */
-    int ready; /* shard: it has its weights */
+    int ready;      /* shard: it has its weights */
     int bye;
 
     /* as last reported */
@@ -205,6 +205,10 @@ void gw_roster_add(struct gw_coordinator *self, struct gw_seat *who);
 void gw_roster_remove(struct gw_coordinator *self, struct gw_seat *who);
 /* It is there again. */
 void gw_roster_restore(struct gw_coordinator *self, struct gw_seat *who);
+/* The seat of a rank that has declared; of a vacant one, the last that had.
+   NULL: none has. */
+struct gw_seat *gw_roster_last(const struct gw_coordinator *self,
+                               uint32_t rank);
 /* The seats that were removed; the others follow by `next`. */
 struct gw_seat *gw_roster_gone(const struct gw_coordinator *self);
 /* The number of a server process; gw_roster_servers for a new one, which

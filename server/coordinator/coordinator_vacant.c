@@ -315,6 +315,9 @@ void gw_vacant_declared(struct gw_coordinator *self,
         turn_away(self, who, difference);
         return;
     }
+    const struct gw_seat *before = gw_roster_last(self, who->id);
+    if (before)
+        gw_origin_note_device(self, who, before->device, before->tuned);
     who->declared = 1;
     /* a later epoch for each: answers tell which worker they are about */
     gw_member_set_epoch(self->member, gw_member_epoch(self->member) + 1);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "server/coordinator/coordinator_keep.h"
 #include "server/coordinator/coordinator_members.h"
 #include "server/coordinator/coordinator_run.h"
 #include "tests/sim/cluster.h"
@@ -178,6 +179,11 @@ static void one_that_prepares_has_taken_it(void **state)
     cluster_close(&cluster);
 }
 
+static int is_told(void *owner)
+{
+    return cluster.notes > *(const uint64_t *)owner;
+}
+
 static struct gw_seat *shard_of(uint32_t id)
 {
     return gw_roster_find(cluster.coordinator, GW_ROLE_SERVER, id);
@@ -193,6 +199,31 @@ static void standing_counts_once(void **state)
         gw_vacant_standing(cluster.coordinator, shard_of(i % 2), &nothing);
     assert_false(cluster.finished);
     ends(GW_EDEAD, "nobody has taken its place");
+}
+
+/* The new one computes as the one before did, or the job says that it does not;
+   a checkpoint that is made meanwhile has the one before. */
+static void another_device_is_told(void **state)
+{
+    (void)state;
+    open_vacant(long_job);
+    struct gw_seat *before = gw_roster_last(cluster.coordinator, VICTIM);
+    assert_non_null(before);
+    assert_string_equal(before->device,
+                        gw_roster_last(cluster.coordinator, 0)->device);
+    strcpy(before->device, "abacus");
+    strcpy(before->tuned, "by hand");
+    cluster_replace_worker(&cluster, VICTIM);
+    assert_true(cluster_run_until(&cluster, prepares, NULL, LIMIT_US));
+    const struct gw_seat *who =
+        gw_roster_find(cluster.coordinator, GW_ROLE_WORKER, VICTIM);
+    assert_string_equal(gw_origin_tuned(cluster.coordinator, who), "by hand");
+    uint64_t notes = cluster.notes;
+    assert_true(cluster_run_until(&cluster, is_told, &notes, LIMIT_US));
+    assert_non_null(strstr(cluster.note, "worker 1 computed on \"abacus\", now "
+                                         "on \""));
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_close(&cluster);
 }
 
 static int is_sync(void *owner)
@@ -257,6 +288,7 @@ int main(void)
         cmocka_unit_test(patience_is_not_for_wrong_ones),
         cmocka_unit_test(one_that_prepares_has_taken_it),
         cmocka_unit_test(standing_counts_once),
+        cmocka_unit_test(another_device_is_told),
         cmocka_unit_test(a_policy_that_was_asked_for_ends_with_a_worker),
         cmocka_unit_test(other_policies_end_with_a_worker),
     };
