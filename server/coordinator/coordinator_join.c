@@ -247,7 +247,7 @@ static int may_join(struct gw_coordinator *self,
     int is_worker = join->role == GW_ROLE_WORKER && !join->cannot[0];
     if (is_late && is_worker)
         gw_coordinator_asked_for(self, join->rank);
-    if (is_late && is_worker && gw_vacant_is(self, join->rank))
+    if (is_late && is_worker && gw_vacant_is_open(self))
         return join->role == peer->role;
     if (is_late) {
         refuse(self, peer, GW_EREFUSED, "the job has all its members");

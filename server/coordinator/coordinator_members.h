@@ -99,8 +99,8 @@ int gw_vacant_keeps(const struct gw_coordinator *self,
 void gw_vacant_heard(struct gw_coordinator *self, const struct gw_peer *peer);
 /* The same for all of them. Called often. */
 void gw_vacant_look(struct gw_coordinator *self);
-/* A worker may join as that rank, or as any (GW_RANK_NONE). */
-int gw_vacant_is(const struct gw_coordinator *self, uint32_t rank);
+/* A worker may join as some rank. */
+int gw_vacant_is_open(const struct gw_coordinator *self);
 /* Some rank waits. */
 int gw_vacant_any(const struct gw_coordinator *self);
 /* It has joined, and it has declared. */

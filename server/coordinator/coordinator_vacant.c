@@ -192,7 +192,7 @@ int gw_vacant_make(struct gw_coordinator *self,
     if (!vacancy)
         return 0;
     vacancy->since_us = gw_loop_now(self->loop);
-    gw_coordinator_note(self, "%s; waiting %g s for another one", died,
+    gw_coordinator_note(self, "%s; waiting %.10g s for another one", died,
                         self->config->cluster.patience);
     vacancy->before = who;
     int is_ended = wait_for_another(self, vacancy);
@@ -244,11 +244,10 @@ void gw_vacant_look(struct gw_coordinator *self)
 
 /* ---- another one joins ---- */
 
-int gw_vacant_is(const struct gw_coordinator *self, uint32_t rank)
+int gw_vacant_is_open(const struct gw_coordinator *self)
 {
     const struct vacancy *vacancy = self->vacancies->first;
-    while (vacancy &&
-           (vacancy->who || (rank != GW_RANK_NONE && vacancy->rank != rank)))
+    while (vacancy && vacancy->who)
         vacancy = vacancy->next;
     return vacancy != NULL;
 }

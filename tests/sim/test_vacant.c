@@ -112,6 +112,30 @@ static void one_with_other_data_is_turned_away(void **state)
     cluster_close(&cluster);
 }
 
+/* It is told why, in the words of a job that begins. */
+static void another_rank_is_not_given(void **state)
+{
+    static const struct {
+        uint32_t rank;
+        const char *words;
+    } rows[] = {{0, "rank 0 is taken by a worker on w; "},
+                {7, "rank 7 is out of range: the job has ranks 0..2"}};
+    (void)state;
+    open_vacant(long_job);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct gw_world_worker *worker = &cluster.worker[VICTIM];
+        cluster_replace_worker(&cluster, VICTIM);
+        cluster.worker[VICTIM].options.client.rank = rows[i].rank;
+        cluster_run_until(&cluster, never, NULL, 500000);
+        assert_int_equal(worker->status, GW_EREFUSED);
+        if (!strstr(worker->error.text, rows[i].words))
+            fail_msg("%s", worker->error.text);
+    }
+    cluster_replace_worker(&cluster, VICTIM);
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_close(&cluster);
+}
+
 /* One that asks for no rank gets the vacant one; the next is too many. */
 static void a_vacant_rank_is_given_once(void **state)
 {
@@ -283,6 +307,7 @@ int main(void)
         cmocka_unit_test(patience_has_an_end),
         cmocka_unit_test(a_launcher_may_end_the_wait),
         cmocka_unit_test(one_with_other_data_is_turned_away),
+        cmocka_unit_test(another_rank_is_not_given),
         cmocka_unit_test(a_vacant_rank_is_given_once),
         cmocka_unit_test(patience_is_of_each_rank),
         cmocka_unit_test(patience_is_not_for_wrong_ones),
