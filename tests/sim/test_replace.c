@@ -49,6 +49,14 @@ static const struct {
      {"checkpoint.dir=ck", "checkpoint.every=3 steps",
       "train.eval_every=3 steps", "optimizer.kind=adam", NULL}},
     {"lamb", {"optimizer.kind=lamb", "train.nonfinite=skip", NULL}},
+    {"skips",
+     {"optimizer.lr=1e6", "train.nonfinite=skip", "train.steps=9", NULL}},
+    {"links",
+     {"cluster.connections=3", "train.weights=bf16", "train.accumulate=2",
+      NULL}},
+    {"crowd",
+     {"cluster.workers=6", "cluster.servers=1", "train.weights=bf16",
+      "train.eval_every=2 steps", NULL}},
 };
 #define WAYS (sizeof way / sizeof *way)
 
@@ -74,6 +82,7 @@ struct deaths {
     struct place place[CLUSTER_MAX];
     struct place *victim;
     int is_coming; /* the next one is to die, or to be back */
+    int at_once;   /* the next one dies before it is back */
 };
 
 static void plan(struct deaths *deaths)
@@ -82,6 +91,7 @@ static void plan(struct deaths *deaths)
     deaths->step = cluster.steps + storm_draw(storm, STEPS / 2);
     if (storm_draw(storm, 2))
         deaths->step = 0; /* soon after the one before */
+    deaths->at_once = storm_draw(storm, 2) == 0;
     deaths->victim = &deaths->place[storm_draw(storm, cluster.workers)];
 }
 
@@ -124,7 +134,8 @@ static void come(void *owner)
 {
     struct place *place = owner;
     size_t rank = place->rank;
-    place->deaths->is_coming = 0;
+    if (place == place->deaths->victim)
+        place->deaths->is_coming = 0;
     /* the job may be over for a worker that has said good-bye */
     if (cluster.coordinator->phase >= GW_PHASE_ENDING) {
         gw_world_end_worker(&cluster.world, rank);
@@ -155,7 +166,7 @@ static void die(void *owner)
     struct place *place = deaths->victim;
     struct gw_world_worker *worker = &cluster.worker[place->rank];
     struct sweep_outcome *outcome = deaths->outcome;
-    if (cluster.finished || worker->finished) {
+    if (cluster.finished || worker->finished || place->is_dead) {
         outcome->count[COUNT_TOO_LATE]++;
         deaths->is_coming = 0;
         return;
@@ -166,6 +177,7 @@ static void die(void *owner)
     }
     gw_sim_kill(worker->loop);
     place->is_dead = 1;
+    deaths->is_coming = !deaths->at_once;
     outcome->count[COUNT_DEATHS]++;
     outcome->count[COUNT_AGAIN] += place->deaths_n++ > 0;
     outcome->count[COUNT_FIRST] += place->rank == 0;
@@ -196,7 +208,8 @@ static void compare(const struct storm_calm *with,
     if (strcmp(hex, with->hex) != 0)
         snprintf(outcome->why, sizeof outcome->why, "other weights");
     for (uint64_t step = 0; step < with->steps; step++) {
-        if (cluster.loss[step] != 0 && cluster.loss[step] != with->loss[step])
+        if (cluster.loss[step] != 0 &&
+            memcmp(&cluster.loss[step], &with->loss[step], sizeof *with->loss))
             snprintf(outcome->why, sizeof outcome->why,
                      "another loss at step %u", (unsigned)step);
     }
