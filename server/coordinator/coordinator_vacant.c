@@ -10,10 +10,10 @@
  *         waited for as long as it is heard
  *
  *   joined     it has a seat, the job and the view
- *   declared   it has the job's model and data: shards take it for the rank
- * from a view of a later epoch on, and tell where they stand begins     at the
- * least version of all chunks, which no chunk can leave by more than one step
- * without this rank
+ *   declared   it has the job's model and data; shards take it for the
+ *              rank by a view of a later epoch, and tell where they stand
+ *   begins     at the least version of all chunks, which no chunk can
+ *              leave by more than one step without this rank
  *
  * The others compute meanwhile, up to the step that lacks the rank. The new
  * worker computes that step again, from weights of exactly its version; what
