@@ -79,5 +79,6 @@ void gw_replace_view(struct gw_server *server, const struct gw_view *view)
     gw_member_set_epoch(server->member, view->epoch);
     for (uint32_t i = 0; i < view->members_n; i++)
         replace(server, &view->members[i]);
+    gw_stall_moved(server, gw_loop_now(server->loop)); /* nobody was late */
     tell_standing(server, view->epoch);
 }

@@ -1,6 +1,7 @@
 /* Steps that do not come on, as servers and workers report it. */
 #include "config.h"
 
+#include "server/coordinator/coordinator_members.h"
 #include "server/coordinator/coordinator_run.h"
 
 #include <stdio.h>
@@ -23,6 +24,8 @@ void gw_coordinator_stalled(struct gw_coordinator *self,
         keep_stuck(who, stall->text);
         return;
     }
+    if (gw_vacant_any(self))
+        return; /* that wait is told, and has its own limit */
     gw_stall_cause(self, why);
     gw_coordinator_note(self, "%.400s%s", gw_reason(stall->text), why);
     if (limit > 0 && stall->seconds >= limit)

@@ -208,6 +208,23 @@ static int is_told(void *owner)
     return cluster.notes > *(const uint64_t *)owner;
 }
 
+/* The wait has a limit of its own. */
+static void steps_wait_for_another_worker(void **state)
+{
+    static const char *const strict[] = {
+        "train.steps=200", "cluster.step_deadline=0.5",
+        "cluster.abort_after=1.5", "cluster.patience=9", NULL};
+    (void)state;
+    open_vacant(strict);
+    cluster_run_until(&cluster, is_over, NULL, SILENCE_US);
+    assert_false(cluster.finished);
+    assert_non_null(strstr(cluster.note, "waiting for another worker of rank 1 "
+                                         "to join, for "));
+    cluster_replace_worker(&cluster, VICTIM);
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_close(&cluster);
+}
+
 static struct gw_seat *shard_of(uint32_t id)
 {
     return gw_roster_find(cluster.coordinator, GW_ROLE_SERVER, id);
@@ -312,6 +329,7 @@ int main(void)
         cmocka_unit_test(patience_is_of_each_rank),
         cmocka_unit_test(patience_is_not_for_wrong_ones),
         cmocka_unit_test(one_that_prepares_has_taken_it),
+        cmocka_unit_test(steps_wait_for_another_worker),
         cmocka_unit_test(standing_counts_once),
         cmocka_unit_test(another_device_is_told),
         cmocka_unit_test(a_policy_that_was_asked_for_ends_with_a_worker),
