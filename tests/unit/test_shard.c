@@ -189,6 +189,72 @@ static void the_version_before_stays_whole(void **state)
     close_bench(&bench);
 }
 
+static void assert_rounds(const uint16_t *bf16, const float *w, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint16_t rounded;
+        gw_bf16_round(1, w + i, &rounded);
+        assert_int_equal(bf16[i], rounded);
+    }
+}
+
+static void hold_all(struct gw_shard *shard)
+{
+    for (uint32_t r = 0; r < RANKS; r++) {
+        land(shard, r, 0);
+        gw_shard_hold(shard, r, 0, 1, 0);
+    }
+}
+
+/* A version and the one before, as they were given out. */
+static void
+assert_given(struct gw_shard *shard, const float *before, const float *current)
+{
+    uint64_t version = shard->chunk[0].version;
+    size_t n = shard->chunk[0].elems, bytes = n * sizeof(float);
+    assert_memory_equal(
+        gw_shard_exact(shard, 1, 0, version - 1, GW_ENCODING_RAW), before,
+        bytes);
+    assert_memory_equal(gw_shard_exact(shard, 1, 0, version, GW_ENCODING_RAW),
+                        current, bytes);
+    assert_rounds(gw_shard_exact(shard, 1, 0, version - 1, GW_ENCODING_BF16),
+                  before, n);
+}
+
+/* A skipped version has the bits of the one before it. */
+static void the_version_before_is_given_exactly(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, "momentum", 0);
+    struct gw_shard *shard = bench.shard;
+    seed_all(shard);
+    size_t bytes = shard->chunk[0].elems * sizeof(float);
+    float *copy[3];
+    for (size_t i = 0; i < 3; i++) {
+        copy[i] = malloc(bytes);
+        memcpy(copy[i], gw_shard_weights(shard, 0), bytes);
+        hold_all(shard);
+        assert_int_equal(gw_shard_update(shard, 0, &bench.update), GW_OK);
+        assert_given(shard, copy[i], gw_shard_weights(shard, 0));
+    }
+    memcpy(copy[0], gw_shard_weights(shard, 0), bytes);
+    hold_all(shard);
+    gw_shard_skip(shard, 0);
+    assert_given(shard, copy[0], copy[0]);
+    hold_all(shard);
+    assert_int_equal(gw_shard_update(shard, 0, &bench.update), GW_OK);
+    assert_given(shard, copy[0], gw_shard_weights(shard, 0));
+    memcpy(copy[0], gw_shard_weights(shard, 0), bytes);
+    for (uint32_t r = 0; r < RANKS; r++)
+        gw_shard_hold(shard, r, 0, 0, 0);
+    gw_shard_skip_update(shard, 0);
+    assert_given(shard, copy[0], copy[0]);
+    for (size_t i = 0; i < 3; i++)
+        free(copy[i]);
+    close_bench(&bench);
+}
+
 /* A push that is taken back counts again when it comes again; no other does. */
 static void a_push_counts_once(void **state)
 {
@@ -354,15 +420,6 @@ static void what_is_shown_counts_as_what_landed(void **state)
     close_bench(&shown);
 }
 
-static void assert_rounds(const uint16_t *bf16, const float *w, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint16_t rounded;
-        gw_bf16_round(1, w + i, &rounded);
-        assert_int_equal(bf16[i], rounded);
-    }
-}
-
 /* As bf16: of the version that there is, with a checksum of its own; a copy
    that others do not change; and what was given is what the rank has. */
 static void weights_are_given_as_bf16(void **state)
@@ -505,6 +562,7 @@ int main(void)
         cmocka_unit_test(sums_are_trees_whatever_comes_first),
         cmocka_unit_test(both_commits_agree),
         cmocka_unit_test(the_version_before_stays_whole),
+        cmocka_unit_test(the_version_before_is_given_exactly),
         cmocka_unit_test(a_push_counts_once),
         cmocka_unit_test(empty_pushes_add_nothing),
         cmocka_unit_test(who_is_left_out_adds_nothing),
