@@ -100,7 +100,7 @@ ended() { [ -s "$scratch/code" ]; }
 
 # dies ROLE: killed, named within 2 s, and nobody is left.
 dies() {
-  begin --set cluster.transport=rdma && victim=$(pid_of "$1") &&
+  begin --set cluster.transport=rdma --set cluster.patience=0 && victim=$(pid_of "$1") &&
     since=$(now_ms) && kill -9 "$victim" &&
     looks grep -q "$1 .*\(died\|silent\|gone\|ended\|exit\|signal\)" "$scratch/err" &&
     timely 2 && await 6 ended && [ "$(cat "$scratch/code")" = 1 ] && await 3 nobody_left

@@ -7,7 +7,7 @@ make_data
 program=$(realpath "$program")
 cd "$scratch" || exit 1
 umask 022
-long="--set train.steps=4000000 --set train.eval_every=never --set log.every=1000 --set checkpoint.every=200"
+long="--set cluster.patience=0 --set train.steps=4000000 --set train.eval_every=never --set log.every=1000 --set checkpoint.every=200"
 
 modes() { find "$@" -printf '%m\n' | sort -u | tr '\n' ' '; }
 # checkpoint DIR: the number of the newest one that was finished

@@ -144,7 +144,7 @@ fi
 # long SILENCE: a job that does not end by itself, some steps into it.
 long() {
   begin br0 --set train.steps=100000000 --set train.eval_every=never --set log.every=50 \
-    --set cluster.silence="$1" && members && await 10 grep -q '^step ' "$scratch/c.out"
+    --set cluster.silence="$1" --set cluster.patience=0 && members && await 10 grep -q '^step ' "$scratch/c.out"
 }
 # goes_on: comes further.
 goes_on() {
