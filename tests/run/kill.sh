@@ -17,7 +17,7 @@ moments=$(awk -v seed="$seed" -v n="$kills" \
 # newest: step of the newest complete checkpoint; nothing where there is none.
 newest() {
   ls "$scratch/ck"/step-*/manifest.json 2>/dev/null |
-    sed -n 's|.*/step-0*\([0-9]*\)/.*|\1|p' | tail -n 1
+    sed -n 's|.*/step-0*\([0-9][0-9]*\)/.*|\1|p' | tail -n 1
 }
 
 # kill_one ROLE SECONDS
@@ -51,7 +51,7 @@ kill_one() {
       { [ "$lines" -eq 0 ] || grep -q '^gradweir: the launcher died at step [0-9]' "$scratch/l.err"; } ;;
   coordinator)
     [ $code -eq $expected ] && grep -q "^gradweir: the coordinator (pid $victim) died at step [0-9]*: killed by signal 9" "$scratch/l.err" &&
-      { [ $code -eq 1 ] || grep -q '^gradweir: --resume goes on from step [1-9]' "$scratch/l.err"; } ;;
+      { [ $code -eq 1 ] || grep -q '^gradweir: --resume goes on from step [0-9]' "$scratch/l.err"; } ;;
   *)
     [ $code -eq $expected ] && [ "$lines" -le 1 ] && grep -Eq "^gradweir: ($1 [0-9]+ \(.*pid $victim\) died at step [0-9]+|a process \(pid $victim\) died at step 0, before it had joined): killed by signal 9" "$scratch/l.err" &&
       { [ $code -eq 1 ] || grep -q '; --resume goes on from' "$scratch/l.err"; } ;;

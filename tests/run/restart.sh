@@ -75,7 +75,7 @@ begin train "$job" $endless --set cluster.restarts=2 && kill -9 "$(pid_of worker
   GRADWEIR_SOCKET_DIR=$scratch/sockets run 0 ctl status && kill -9 "$(pid_of coordinator)" &&
   begun 2 && run 0 ctl status && kill -9 "$(pid_of server)" && ends 3 && tells "$again" 2 &&
   tells '2 restarts in ten minutes: no more (cluster.restarts)' &&
-  tells 'server [01] .* died .*; --resume goes on from step [0-9]'
+  tells 'server [01] .* died .*; --resume goes on from '
 ok 'cluster.restarts in ten minutes, then exit code 3; ctl finds it each time'
 begin train "$job" $endless --set cluster.restarts=2 && kill -9 "$(pid_of worker)" && begun 1 &&
   kill -INT "$launched" && ends 3 && tells "$again" 1
