@@ -244,8 +244,9 @@ enum gw_exit gw_launch(const struct gw_launch_options *options)
 {
     struct gw_launch_options now = *options;
     struct gw_launch_again again = {.n = 0};
-    struct gw_launched_end end = {.is_lost = 0};
+    struct gw_launched_end end;
     do {
+        end = (struct gw_launched_end){.is_lost = 0};
         enum gw_exit code = launch_once(&now, &end);
         end.code = code;
     } while (gw_launch_again(&again, &now, &end));

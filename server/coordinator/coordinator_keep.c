@@ -224,10 +224,13 @@ static void concluded(struct gw_work *work);
    lies. */
 static void too_many(struct gw_coordinator *self)
 {
-    const char *name = "shard 0";
-    for (size_t i = 0; i < CUTS_MAX; i++)
-        if (!self->keeper->cut[i].decided && self->keeper->cut[i].by)
-            name = self->keeper->cut[i].by->peer->name;
+    char name[GW_PEER_NAME_MAX] = "shard 0";
+    for (size_t i = 0; i < CUTS_MAX; i++) {
+        /* its peer may be closed by now, the seat stays */
+        const struct gw_seat *by = self->keeper->cut[i].by;
+        if (!self->keeper->cut[i].decided && by)
+            gw_roster_print(by, name);
+    }
     gw_coordinator_end(self, GW_EPROTO,
                        "%s speaks of checkpoints that cannot be: of more than "
                        "%d steps at once",

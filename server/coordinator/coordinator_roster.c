@@ -3,6 +3,7 @@
 
 #include "server/coordinator/coordinator_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct gw_roster {
@@ -122,6 +123,13 @@ struct gw_seat *gw_roster_last(const struct gw_coordinator *self, uint32_t rank)
 struct gw_seat *gw_roster_gone(const struct gw_coordinator *self)
 {
     return self->roster->gone;
+}
+
+void gw_roster_print(const struct gw_seat *one, char name[GW_PEER_NAME_MAX])
+{
+    uint32_t number = one->role == GW_ROLE_SERVER ? one->server : one->id;
+    snprintf(name, GW_PEER_NAME_MAX, "%s %u (%.40s, pid %u)",
+             gw_role_name(one->role), number, one->host, one->pid);
 }
 
 uint32_t gw_roster_server(const struct gw_coordinator *self, uint64_t process)

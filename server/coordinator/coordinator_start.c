@@ -167,9 +167,7 @@ static void maybe_start(struct gw_coordinator *self)
 
 void gw_start_name_member(struct gw_seat *one)
 {
-    uint32_t number = one->role == GW_ROLE_SERVER ? one->server : one->id;
-    snprintf(one->peer->name, sizeof one->peer->name, "%s %u (%.40s, pid %u)",
-             gw_role_name(one->role), number, one->host, one->pid);
+    gw_roster_print(one, one->peer->name);
 }
 
 static void name_members(struct gw_coordinator *self)

@@ -211,6 +211,8 @@ struct gw_seat *gw_roster_last(const struct gw_coordinator *self,
                                uint32_t rank);
 /* The seats that were removed; the others follow by `next`. */
 struct gw_seat *gw_roster_gone(const struct gw_coordinator *self);
+/* "worker 1 (host, pid 7)", as lines name it. */
+void gw_roster_print(const struct gw_seat *one, char name[GW_PEER_NAME_MAX]);
 /* The number of a server process; gw_roster_servers for a new one, which
    `add_server` then counts. */
 uint32_t gw_roster_server(const struct gw_coordinator *self, uint64_t process);

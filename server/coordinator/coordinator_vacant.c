@@ -222,7 +222,7 @@ int gw_vacant_keeps(const struct gw_coordinator *self,
 void gw_vacant_heard(struct gw_coordinator *self, const struct gw_peer *peer)
 {
     struct vacancy *vacancy = find_before(self, peer);
-    if (!vacancy)
+    if (!vacancy || self->phase >= GW_PHASE_ENDING)
         return;
     gw_roster_restore(self, vacancy->before);
     gw_coordinator_note(self, "%s is back after %.1f s", peer->name,

@@ -200,6 +200,15 @@ judge_stop(struct gw_coordinator *self, uint64_t now, const char *text)
     }
 }
 
+/* Steps have their own limit, at the shards, and a rank that nobody has joined
+   as has cluster.patience. */
+static int stands(const struct gw_coordinator *self)
+{
+    if (gw_vacant_any(self))
+        return !gw_vacant_is_open(self);
+    return self->phase != GW_PHASE_RUNNING || gw_decided_has_end(self);
+}
+
 static void judge(struct gw_coordinator *self, uint64_t now, const char *text)
 {
     const struct gw_config *config = self->config;
@@ -214,9 +223,8 @@ static void judge(struct gw_coordinator *self, uint64_t now, const char *text)
     gw_stall_cause(self, why);
     gw_coordinator_note(self, "waiting for %.500s, for %.1f s%s", text, waited,
                         why);
-    int stands = self->phase != GW_PHASE_RUNNING || gw_decided_has_end(self);
     double limit = config->cluster.abort_after;
-    if (stands && limit > 0 && waited >= limit)
+    if (stands(self) && limit > 0 && waited >= limit)
         gw_coordinator_end(self, GW_ETIMEOUT,
                            "no progress for %.1f s (cluster.abort_after): "
                            "waiting for %s",

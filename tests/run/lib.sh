@@ -102,6 +102,16 @@ start() {
   started=$!
 }
 
+# ends CODE: of the process $launched, started as l, and nobody is left.
+ends() {
+  wait "$launched"
+  code=$?
+  [ $code -eq "$1" ] && await 5 nobody_left && return 0
+  echo "# exit code $code and not $1"
+  sed 's/^/# /' "$scratch/l.out" "$scratch/l.err"
+  return 1
+}
+
 # run CODE ARGUMENTS...: output and lines go to $scratch/out and err.
 run() {
   code=$1

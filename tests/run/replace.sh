@@ -24,16 +24,6 @@ tells() {
   return 1
 }
 
-# ends CODE: of the launcher, and nobody is left.
-ends() {
-  wait "$launched"
-  code=$?
-  [ $code -eq "$1" ] && await 5 nobody_left && return 0
-  echo "# exit code $code and not $1"
-  sed 's/^/# /' "$scratch/l.out" "$scratch/l.err"
-  return 1
-}
-
 # worker_of RANK: its process.
 worker_of() {
   for pid in $(left); do

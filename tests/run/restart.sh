@@ -29,16 +29,6 @@ tells() {
   return 1
 }
 
-# ends CODE: of the launcher, and nobody is left.
-ends() {
-  wait "$launched"
-  code=$?
-  [ $code -eq "$1" ] && await 5 nobody_left && return 0
-  echo "# exit code $code and not $1"
-  sed 's/^/# /' "$scratch/l.err"
-  return 1
-}
-
 again='the job begins again from step'
 
 # begun N: it has begun again so often, and computes.

@@ -16,6 +16,7 @@
 #include "server/coordinator/coordinator_members.h"
 #include "server/coordinator/coordinator_run.h"
 #include "tests/sim/cluster.h"
+#include "worker/trainer/rank.h"
 
 #define LIMIT_US   60000000
 #define SILENCE_US 3000000 /* a death is known by then, and an end */
@@ -79,6 +80,53 @@ static void patience_has_an_end(void **state)
     assert_true(cluster_run_until(&cluster, is_over, NULL, LIMIT_US));
     assert_in_range(gw_sim_now(cluster.sim) - since_us, 2000000, 5500000);
     ends(GW_EDEAD, "; nobody has taken its place for 5.0 s");
+}
+
+/* ---- one that joins and does not come on ---- */
+
+static int is_let_go;
+
+static int has_been_let_go(void *owner)
+{
+    (void)owner;
+    return is_let_go;
+}
+
+/* Its data cannot be read, say, and it does not notice. */
+static enum gw_status hang(const struct gw_worker_options *options,
+                           struct gw_error *error)
+{
+    const struct gw_rank_options joins = {.client = options->client,
+                                          .local = options->local};
+    struct gw_rank *rank;
+    enum gw_status status = gw_rank_open(&joins, &rank, error);
+    if (status != GW_OK)
+        return status;
+    gw_loop_enter(options->client.loop);
+    gw_loop_await(options->client.loop, has_been_let_go, NULL);
+    gw_loop_leave(options->client.loop);
+    gw_rank_close(rank);
+    return GW_OK;
+}
+
+static void one_that_does_not_come_on_has_a_limit(void **state)
+{
+    (void)state;
+    const char *const settings[] = {"train.steps=2000", "cluster.patience=1",
+                                    "cluster.step_deadline=1",
+                                    "cluster.abort_after=6", NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    assert_true(cluster_run_until(&cluster, has_stepped, NULL, LIMIT_US));
+    gw_sim_kill(cluster.worker[VICTIM].loop);
+    is_let_go = 0;
+    cluster_replace_worker(&cluster, VICTIM);
+    cluster.worker[VICTIM].work = hang;
+    cluster_run_until(&cluster, is_over, NULL, 4000000);
+    assert_false(cluster.finished); /* patience is over, and it is heard */
+    assert_true(cluster_run_until(&cluster, is_over, NULL, LIMIT_US));
+    is_let_go = 1;
+    ends(GW_ETIMEOUT, "(cluster.abort_after): waiting for worker 1 (w, pid "
+                      "501) to take its place");
 }
 
 /* A launcher that starts no other one tells so: nobody waits any longer. */
@@ -322,6 +370,7 @@ int main(void)
     cluster_data_open(&cluster.train, &cluster.test);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patience_has_an_end),
+        cmocka_unit_test(one_that_does_not_come_on_has_a_limit),
         cmocka_unit_test(a_launcher_may_end_the_wait),
         cmocka_unit_test(one_with_other_data_is_turned_away),
         cmocka_unit_test(another_rank_is_not_given),
