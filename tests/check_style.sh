@@ -284,6 +284,14 @@ grep -E '^(proto|transport|kernels|server|worker|cli)/.*\.c$' "$scratch/files" |
     >"$scratch/bad"
 result 'nobody but cli/child makes a process' "$scratch/bad"
 
+# --- the scripts that make check runs ---
+sed -n '/^dist_check_SCRIPTS/,/[^\\]$/s,%D%,tests,p' tests/local.mk |
+  grep -o 'tests/[^ ]*\.sh' |
+  while read -r script; do
+    [ -x "$script" ] || echo "$script: may not be executed: chmod +x"
+  done >"$scratch/bad"
+result 'each script of tests may be executed' "$scratch/bad"
+
 # --- the index of tests ---
 sh tests/index.sh | diff tests/INDEX.md - >"$scratch/bad" 2>&1
 [ ! -s "$scratch/bad" ] || echo 'run: make tests-index' >>"$scratch/bad"
