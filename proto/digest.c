@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <openssl/evp.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The struct is OpenSSL's; only the name is ours. */
 static EVP_MD_CTX *context_of(struct gw_digest *digest)
@@ -39,6 +40,21 @@ void gw_digest_hex(const uint8_t digest[GW_DIGEST_BYTES],
 {
     for (size_t i = 0; i < GW_DIGEST_BYTES; i++)
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+}
+
+int gw_digest_from_hex(const char *hex, uint8_t digest[GW_DIGEST_BYTES])
+{
+    /* sscanf would take signs and spaces as well */
+    if (strlen(hex) != 2 * GW_DIGEST_BYTES ||
+        strspn(hex, "0123456789abcdefABCDEF") != 2 * GW_DIGEST_BYTES)
+        return 0;
+    for (size_t i = 0; i < GW_DIGEST_BYTES; i++) {
+        unsigned byte;
+        if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
+            return 0;
+        digest[i] = (uint8_t)byte;
+    }
+    return 1;
 }
 
 void gw_digest_weights(float *const *weights,

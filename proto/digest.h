@@ -22,6 +22,9 @@ void gw_digest_end(struct gw_digest *digest, uint8_t out[GW_DIGEST_BYTES]);
 void gw_digest_hex(const uint8_t digest[GW_DIGEST_BYTES],
                    char hex[2 * GW_DIGEST_BYTES + 1]);
 
+/* The other way; 0: these are no 64 hexadecimal digits. */
+int gw_digest_from_hex(const char *hex, uint8_t digest[GW_DIGEST_BYTES]);
+
 /* Over fp32 weights in key order: the identity of a model. */
 void gw_digest_weights(float *const *weights,
                        const struct gw_key *keys,

@@ -5,8 +5,12 @@ libserver_a_SOURCES += \
 	%D%/checkpoint.c \
 	%D%/checkpoint.h \
 	%D%/exchange.c \
+	%D%/json.c \
+	%D%/json.h \
 	%D%/manifest.c \
 	%D%/manifest.h \
+	%D%/membership.c \
+	%D%/membership.h \
 	%D%/store.c \
 	%D%/store.h \
 	%D%/store_list.c \

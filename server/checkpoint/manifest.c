@@ -3,13 +3,12 @@
 #include "server/checkpoint/manifest.h"
 
 #include <inttypes.h>
-#include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/digest.h"
+#include "server/checkpoint/json.h"
 
 #define FORMAT 1
 
@@ -28,22 +27,6 @@ void gw_manifest_free(struct gw_manifest *manifest)
  */
 
 /* ---- printing ---- */
-
-/* The text, or NULL. json_dumps would lose keys silently where its buffer
-   cannot grow (jansson 2.14, dump.c), so it gets one that fits. */
-static char *dump(const json_t *json, size_t flags)
-{
-    size_t n = json_dumpb(json, NULL, 0, flags);
-    char *text = n > 0 ? malloc(n + 1) : NULL;
-    if (!text)
-        return NULL;
-    if (json_dumpb(json, text, n, flags) != n) {
-        free(text);
-        return NULL;
-    }
-    text[n] = '\0';
-    return text;
-}
 
 /* The array, or NULL where one of its elements is missing. */
 static json_t *whole_or_none(json_t *array, int failed)
@@ -150,7 +133,7 @@ static json_t *print_ranks(const struct gw_manifest *manifest)
 /* The digest is over the body as it is printed compactly, in its order. */
 static int digest_body(const json_t *body, char hex[2 * GW_DIGEST_BYTES + 1])
 {
-    char *text = dump(body, JSON_COMPACT);
+    char *text = gw_json_dump(body, JSON_COMPACT);
     uint8_t out[GW_DIGEST_BYTES];
     if (!text)
         return 0;
@@ -183,7 +166,7 @@ char *gw_manifest_print(const struct gw_manifest *manifest)
     if (body && digest_body(body, hex)) {
         json_t *whole = json_pack("{s:O, s:s}", "body", body, "sha256", hex);
         if (whole)
-            text = dump(whole, JSON_INDENT(1));
+            text = gw_json_dump(whole, JSON_INDENT(1));
         json_decref(whole);
     }
     json_decref(body);
@@ -192,43 +175,16 @@ char *gw_manifest_print(const struct gw_manifest *manifest)
 
 /* ---- parsing ---- */
 
-/* As json_unpack: GW_ENOMEM, or GW_ECORRUPT where `from` is not like that. */
-static enum gw_status unpack(json_t *from, const char *format, ...)
-{
-    json_error_t why;
-    va_list args;
-    va_start(args, format);
-    int failed = json_vunpack_ex(from, &why, 0, format, args);
-    va_end(args);
-    if (!failed)
-        return GW_OK;
-    return json_error_code(&why) == json_error_out_of_memory ? GW_ENOMEM
-                                                             : GW_ECORRUPT;
-}
-
-static int parse_hex(const char *hex, uint8_t out[GW_DIGEST_BYTES])
-{
-    if (strlen(hex) != 2 * GW_DIGEST_BYTES)
-        return 0;
-    for (size_t i = 0; i < GW_DIGEST_BYTES; i++) {
-        unsigned byte;
-        if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
-            return 0;
-        out[i] = (uint8_t)byte;
-    }
-    return 1;
-}
-
 static enum gw_status parse_state(json_t *from, struct gw_decision_state *state)
 {
     json_int_t n[8];
     double loss_scale, best_loss;
-    enum gw_status status =
-        unpack(from, "{s:I, s:I, s:F, s:I, s:I, s:F, s:I, s:I, s:I, s:I}",
-               "clock", &n[0], "applied", &n[1], "loss_scale", &loss_scale,
-               "good_steps", &n[2], "skipped_in_a_row", &n[3], "best_loss",
-               &best_loss, "best_clock", &n[4], "evaluations", &n[5],
-               "evaluations_without_progress", &n[6], "pushes", &n[7]);
+    enum gw_status status = gw_json_unpack(
+        from, "{s:I, s:I, s:F, s:I, s:I, s:F, s:I, s:I, s:I, s:I}", "clock",
+        &n[0], "applied", &n[1], "loss_scale", &loss_scale, "good_steps", &n[2],
+        "skipped_in_a_row", &n[3], "best_loss", &best_loss, "best_clock", &n[4],
+        "evaluations", &n[5], "evaluations_without_progress", &n[6], "pushes",
+        &n[7]);
     if (status != GW_OK)
         return status;
     for (size_t i = 0; i < sizeof n / sizeof *n; i++)
@@ -255,10 +211,10 @@ static enum gw_status parse_data(json_t *from, struct gw_manifest *manifest)
     json_int_t n[7];
     if (!from)
         return GW_OK;
-    enum gw_status status =
-        unpack(from, "{s:I, s:I, s:I, s:I, s:{s:I, s:I, s:I}}", "epoch", &n[0],
-               "sample", &n[1], "samples", &n[2], "global_batch", &n[3],
-               "since", "clock", &n[4], "epoch", &n[5], "sample", &n[6]);
+    enum gw_status status = gw_json_unpack(
+        from, "{s:I, s:I, s:I, s:I, s:{s:I, s:I, s:I}}", "epoch", &n[0],
+        "sample", &n[1], "samples", &n[2], "global_batch", &n[3], "since",
+        "clock", &n[4], "epoch", &n[5], "sample", &n[6]);
     if (status != GW_OK)
         return status;
     for (size_t i = 0; i < sizeof n / sizeof *n; i++)
@@ -284,9 +240,9 @@ static enum gw_status parse_key(json_t *from, struct gw_key *key)
     const char *name;
     int dtype, group = 0, rule = 0;
     json_t *shape;
-    enum gw_status status =
-        unpack(from, "{s:s, s:i, s:o, s?:i, s?:i}", "name", &name, "dtype",
-               &dtype, "shape", &shape, "group", &group, "rule", &rule);
+    enum gw_status status = gw_json_unpack(
+        from, "{s:s, s:i, s:o, s?:i, s?:i}", "name", &name, "dtype", &dtype,
+        "shape", &shape, "group", &group, "rule", &rule);
     if (status != GW_OK)
         return status;
     if (strlen(name) >= sizeof key->name || dtype < 0 || dtype > UINT8_MAX ||
@@ -329,14 +285,15 @@ static enum gw_status parse_file(json_t *from, struct gw_manifest_file *file)
 {
     const char *name, *hex;
     json_int_t bytes;
-    enum gw_status status = unpack(from, "{s:s, s:I, s:s}", "name", &name,
-                                   "bytes", &bytes, "sha256", &hex);
+    enum gw_status status =
+        gw_json_unpack(from, "{s:s, s:I, s:s}", "name", &name, "bytes", &bytes,
+                       "sha256", &hex);
     if (status != GW_OK)
         return status;
     /* a name, not a path: nothing outside of the checkpoint is opened */
     if (strlen(name) >= sizeof file->name || strchr(name, '/') ||
         name[0] == '.' || name[0] == '\0' || bytes < 0 ||
-        !parse_hex(hex, file->sha256))
+        !gw_digest_from_hex(hex, file->sha256))
         return GW_ECORRUPT;
     strcpy(file->name, name);
     file->bytes = (uint64_t)bytes;
@@ -362,7 +319,7 @@ static enum gw_status parse_rank(json_t *from, struct gw_manifest_rank *rank)
     const char *device, *inner = "", *tuned = "";
     json_int_t cursor, split = 0;
     /* earlier versions divided evenly, and did not say so */
-    enum gw_status status = unpack(
+    enum gw_status status = gw_json_unpack(
         from, "{s:I, s:s, s?:s, s?:s, s?:I}", "data_cursor", &cursor, "device",
         &device, "inner", &inner, "tuned", &tuned, "split", &split);
     if (status != GW_OK)
@@ -402,7 +359,7 @@ parse_body(json_t *body, struct gw_manifest *manifest, const char **field_p)
     int format;
     char *end;
     *field_p = "body";
-    enum gw_status status = unpack(
+    enum gw_status status = gw_json_unpack(
         body, "{s:i, s:s, s:o, s:b, s:s, s:o, s:s, s?:s, s:s, s:o, s:o, s?:o}",
         "format", &format, "program", &program, "state", &state, "best",
         &manifest->best, "keys_hash", &hash, "keys", &keys, "optimizer",
@@ -454,7 +411,7 @@ parse_whole(json_t *whole, struct gw_manifest *manifest, const char **field_p)
     json_t *body;
     *field_p = "body";
     enum gw_status status =
-        unpack(whole, "{s:o, s:s}", "body", &body, "sha256", &digest);
+        gw_json_unpack(whole, "{s:o, s:s}", "body", &body, "sha256", &digest);
     if (status != GW_OK)
         return status;
     *field_p = "sha256";
@@ -473,16 +430,11 @@ enum gw_status gw_manifest_parse(const char *file,
 {
     struct gw_manifest result = {0};
     const char *field;
-    json_error_t where;
-    json_t *whole = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
-    /* without a text, jansson could not even keep track of why */
-    if (!whole && (json_error_code(&where) == json_error_out_of_memory ||
-                   where.text[0] == '\0'))
-        return gw_fail(error, GW_ENOMEM, "%s: no memory to read it", file);
-    if (!whole)
-        return gw_fail(error, GW_ECORRUPT, "%s:%d: %s", file, where.line,
-                       where.text);
-    enum gw_status status = parse_whole(whole, &result, &field);
+    json_t *whole;
+    enum gw_status status = gw_json_load(file, text, bytes, &whole, error);
+    if (status != GW_OK)
+        return status;
+    status = parse_whole(whole, &result, &field);
     json_decref(whole);
     if (status != GW_OK)
         gw_manifest_free(&result);

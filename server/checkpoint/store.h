@@ -103,6 +103,8 @@ enum gw_status gw_store_digest(const struct gw_file_part *parts,
                                struct gw_manifest_file *described,
                                struct gw_error *error);
 
+#define GW_TOKEN_MAX 64
+
 /*
  * A file in `dir` that says `token` for as long as the job runs: a member that
  * finds it sees that directory, and not another host's of the same name. It is
@@ -119,6 +121,13 @@ enum gw_status gw_store_check_free(struct gw_disk *dir, struct gw_error *error);
 void gw_store_remove_token(struct gw_disk *dir, struct gw_file *file);
 int gw_store_sees(struct gw_disk *dir, const char *token);
 
+/* Puts a small file into `dir` itself, safely, in the place of one of that
+   name. */
+enum gw_status gw_store_replace(struct gw_disk *dir,
+                                const char *name,
+                                const char *text,
+                                struct gw_error *error);
+
 /* Reads a whole file of at most `most` bytes; *bytes_p is the caller's. */
 enum gw_status gw_store_read(struct gw_disk *dir,
                              const char *path,
@@ -132,6 +141,11 @@ enum gw_status gw_store_manifest(struct gw_disk *dir,
                                  uint64_t clock,
                                  struct gw_manifest *manifest,
                                  struct gw_error *error);
+
+/* GW_ENOENT: not every file of the manifest is there, with its size. */
+enum gw_status gw_store_has_files(struct gw_disk *dir,
+                                  const struct gw_manifest *manifest,
+                                  struct gw_error *error);
 
 /* Compares every file with the manifest: size and SHA-256. GW_ECORRUPT. */
 enum gw_status gw_store_verify(struct gw_disk *dir,

@@ -63,16 +63,27 @@ int gw_store_is_finished(struct gw_disk *dir, uint64_t clock)
     return find_file(dir, clock, GW_MANIFEST_NAME, &bytes);
 }
 
+enum gw_status gw_store_has_files(struct gw_disk *dir,
+                                  const struct gw_manifest *manifest,
+                                  struct gw_error *error)
+{
+    uint64_t bytes;
+    for (size_t i = 0; i < manifest->n_files; i++) {
+        const struct gw_manifest_file *file = &manifest->files[i];
+        if (!find_file(dir, manifest->state.clock, file->name, &bytes) ||
+            bytes != file->bytes)
+            return gw_fail(error, GW_ENOENT, "%s is not there any more",
+                           file->name);
+    }
+    return GW_OK;
+}
+
 static int has_all_files(struct gw_disk *dir, uint64_t clock)
 {
     struct gw_manifest manifest;
-    uint64_t bytes;
     if (gw_store_manifest(dir, clock, &manifest, NULL) != GW_OK)
         return 0;
-    int has = 1;
-    for (size_t i = 0; i < manifest.n_files && has; i++)
-        has = find_file(dir, clock, manifest.files[i].name, &bytes) &&
-              bytes == manifest.files[i].bytes;
+    int has = gw_store_has_files(dir, &manifest, NULL) == GW_OK;
     gw_manifest_free(&manifest);
     return has;
 }

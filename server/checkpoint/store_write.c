@@ -174,6 +174,26 @@ void gw_store_abandon(struct gw_store_file *file)
     file->dir->ops->remove(file->dir, temporary, NULL);
 }
 
+enum gw_status gw_store_replace(struct gw_disk *dir,
+                                const char *name,
+                                const char *text,
+                                struct gw_error *error)
+{
+    struct gw_store_file file = {.dir = dir};
+    char temporary[TEMPORARY_MAX];
+    snprintf(file.path, sizeof file.path, "%s", name);
+    temporary_name(&file, temporary);
+    enum gw_status status =
+        dir->ops->open(dir, temporary, GW_FILE_CREATE, &file.file, error);
+    if (status != GW_OK)
+        return status;
+    status = gw_store_put(&file, 0, text, strlen(text), error);
+    if (status == GW_OK)
+        return gw_store_commit(&file, error);
+    gw_store_abandon(&file);
+    return status;
+}
+
 /* ---- whole files ---- */
 
 /* Its bytes, piece by piece, in the order of the file: digested, and written
