@@ -1,6 +1,8 @@
 libtransport_a_SOURCES += \
 	%D%/ask.c \
 	%D%/ask.h \
+	%D%/away.c \
+	%D%/away.h \
 	%D%/channel.c \
 	%D%/channel.h \
 	%D%/member.c \
@@ -15,6 +17,8 @@ libtransport_a_SOURCES += \
 	%D%/place.h \
 	%D%/remote.c \
 	%D%/remote.h \
+	%D%/saved.c \
+	%D%/saved.h \
 	%D%/secret_fd.c \
 	%D%/secret_fd.h
 EXTRA_DIST += %D%/README.md

@@ -71,6 +71,7 @@ struct gw_peer {
     int has_secret;
     int local;                 /* all its links came through a local listener */
     int silent;                /* its silence was reported to the owner */
+    int renews;                /* gw_peer_may_renew */
     struct gw_peer_link *link; /* [links] */
     char fault[GW_PEER_FAULT_MAX]; /* its last fault against the protocol, ""
                                       after its next link */
@@ -270,6 +271,14 @@ enum gw_status gw_member_dial(struct gw_member *member,
                               void *owner,
                               struct gw_peer **peer_p,
                               struct gw_error *error);
+
+/*
+ * From now on another process may take the place of a peer that we dial over
+ * one link: link_up comes with its incarnation, and it knows nothing of what
+ * the one before was told; messages that were on their way are forgotten. Else
+ * such a peer is lost, GW_EREFUSED.
+ */
+void gw_peer_may_renew(struct gw_peer *peer);
 
 /* Registers memory for sends and windows with all transports: see struct
    gw_transport_ops. */

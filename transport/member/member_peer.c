@@ -166,7 +166,7 @@ static enum gw_status dial_slot(struct gw_peer_link *slot,
         .epoch = (uint32_t)member->epoch,
         .job = member->job,
         .incarnation = member->incarnation,
-        .expects = peer->incarnation,
+        .expects = peer->renews ? 0 : peer->incarnation,
         .version = PACKAGE_VERSION,
     };
     const struct gw_peer_route *route =
@@ -225,12 +225,11 @@ static void on_up(struct gw_link *link, const struct gw_reply *reply)
     slot->redial_us = REDIAL_FIRST_US;
     slot->gone = 0;
     if (reply) {
-        if (peer->incarnation && reply->incarnation != peer->incarnation) {
+        if (!gw_peer_meets(peer, reply->incarnation)) {
             close_slot(slot);
             tell_lost(peer, GW_EREFUSED, "another process took its place");
             return;
         }
-        peer->incarnation = reply->incarnation;
         if (!member->job)
             member->job = reply->job;
     }

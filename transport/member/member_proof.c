@@ -1,13 +1,14 @@
 /*
- * Logins: the proof in a hello, connections that replace another, and faults
- * against the protocol. Rank and incarnation of every member are known to all
- * that have the view; its secret is known to itself and the coordinator, and
- * the secret of a pair to the two and the coordinator.
+ * Logins: the proof in a hello, connections and processes that replace another,
+ * and faults against the protocol. Rank and incarnation of every member are
+ * known to all that have the view; its secret is known to itself and the
+ * coordinator, and the secret of a pair to the two and the coordinator.
  */
 #include "config.h"
 
 #include "transport/member/member_state.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -31,6 +32,25 @@ enum gw_status gw_peer_prove(const struct gw_peer *peer,
     return status == GW_OK
                ? GW_OK
                : gw_fail(error, status, "no memory to prove who dials");
+}
+
+void gw_peer_may_renew(struct gw_peer *peer)
+{
+    assert(peer->opener && peer->links == 1);
+    peer->renews = 1;
+}
+
+/* No send is on a link: the one before is closed, this one is new. */
+int gw_peer_meets(struct gw_peer *peer, uint64_t incarnation)
+{
+    if (peer->incarnation && incarnation != peer->incarnation) {
+        if (!peer->renews)
+            return 0;
+        gw_channel_free(&peer->channel);
+        peer->clock = 0;
+    }
+    peer->incarnation = incarnation;
+    return 1;
 }
 
 enum gw_status gw_member_sign(const struct gw_member *member,

@@ -1,6 +1,7 @@
 /*
  * Inside the members, shared by:
  *
+ *   away.c               a coordinator that does not answer
  *   channel.c            messages to a peer, reliable and in order
  *   member.c             this process: opening, judging logins, time
  *   member_dial.c        reports of dials that fail
@@ -9,6 +10,7 @@
  *   member_proof.c       logins: proofs, and connections that replace another
  *   member_route.c       transports and addresses at which others reach us
  *   remote.c             checkpoint files that lie with the coordinator
+ *   saved.c              files that a member has saved
  */
 #ifndef GW_TRANSPORT_MEMBER_STATE_H
 #define GW_TRANSPORT_MEMBER_STATE_H
@@ -117,6 +119,9 @@ void gw_peer_log_route(const struct gw_peer_link *slot);
 enum gw_status gw_peer_prove(const struct gw_peer *peer,
                              struct gw_hello *hello,
                              struct gw_error *error);
+/* The process that answers a dial: 0 where it is another one than before, and
+   may not be. */
+int gw_peer_meets(struct gw_peer *peer, uint64_t incarnation);
 /* The limit of log lines about this peer. */
 struct gw_log_limit *gw_peer_limit(const struct gw_peer *peer);
 /* Words for a login that is put off, with the address of the existing link. */

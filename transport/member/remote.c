@@ -20,6 +20,7 @@ enum phase {
 struct gw_remote {
     struct gw_peer *coordinator;
     enum phase phase;
+    int is_held; /* nothing is asked now */
     uint32_t request;
     uint64_t clock;
     char name[GW_FILE_NAME_MAX];
@@ -84,6 +85,8 @@ static void begin(struct gw_remote *remote,
 
 static void ask(struct gw_remote *remote, uint64_t offset, uint64_t bytes)
 {
+    if (remote->is_held)
+        return;
     struct gw_message message = {
         .kind = GW_MESSAGE_FILE_OPEN,
         .file_open = {.name = remote->name,
@@ -130,7 +133,8 @@ void gw_remote_read(struct gw_remote *remote,
 
 int gw_remote_frame(struct gw_remote *remote, const struct gw_frame *frame)
 {
-    if (remote->phase != READING || frame->count != remote->request)
+    if (remote->is_held || remote->phase != READING ||
+        frame->count != remote->request)
         return 1; /* a second answer to the same request */
     if (remote->n == 0 || frame->window != remote->bounce_window ||
         frame->offset != 0 || frame->length != piece_to_read(remote) ||
@@ -211,6 +215,13 @@ static void pump(struct gw_remote *remote)
     gw_peer_send(remote->coordinator, 0, &remote->send);
 }
 
+static void begin_to_write(struct gw_remote *remote)
+{
+    remote->sent = remote->reached = remote->written = 0;
+    remote->window = GW_WINDOW_NONE;
+    ask(remote, 0, remote->bytes);
+}
+
 void gw_remote_write(struct gw_remote *remote,
                      uint64_t clock,
                      const char *name,
@@ -224,9 +235,7 @@ void gw_remote_write(struct gw_remote *remote,
     remote->n_parts = n_parts;
     for (size_t i = 0; i < n_parts; i++)
         remote->bytes += parts[i].n;
-    remote->sent = remote->reached = remote->written = 0;
-    remote->window = GW_WINDOW_NONE;
-    ask(remote, 0, remote->bytes);
+    begin_to_write(remote);
 }
 
 /* ---- events of the coordinator ---- */
@@ -234,7 +243,8 @@ void gw_remote_write(struct gw_remote *remote,
 void gw_remote_reply(struct gw_remote *remote,
                      const struct gw_file_reply *reply)
 {
-    if ((remote->phase != READING && remote->phase != WRITING) ||
+    if (remote->is_held ||
+        (remote->phase != READING && remote->phase != WRITING) ||
         reply->request != remote->request)
         return;
     if (reply->status != GW_OK) {
@@ -274,6 +284,22 @@ void gw_remote_link_up(struct gw_remote *remote)
         remote->sent = remote->written;
         pump(remote);
     }
+}
+
+void gw_remote_hold(struct gw_remote *remote)
+{
+    remote->is_held = 1;
+    remote->window = GW_WINDOW_NONE;
+}
+
+void gw_remote_renew(struct gw_remote *remote)
+{
+    remote->is_held = 0;
+    remote->request++;
+    if (remote->phase == READING)
+        ask_for_piece(remote);
+    else if (remote->phase == WRITING)
+        begin_to_write(remote);
 }
 
 /* ---- opening and closing ---- */

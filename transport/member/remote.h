@@ -53,8 +53,12 @@ void gw_remote_write(struct gw_remote *remote,
                      gw_remote_cb *done,
                      void *owner);
 
-/* Events of the coordinator's peer. */
+/* Events of the coordinator's peer: a link is up again; another process has
+   taken its place, which nothing may be asked until it knows this member; and
+   then it does. Requests that are under way begin anew. */
 void gw_remote_link_up(struct gw_remote *remote);
+void gw_remote_hold(struct gw_remote *remote);
+void gw_remote_renew(struct gw_remote *remote);
 void gw_remote_reply(struct gw_remote *remote,
                      const struct gw_file_reply *reply);
 /* Returns 0 for an unexpected frame. */
