@@ -155,6 +155,20 @@ void gw_leader_recall(const struct gw_leader *leader,
                                    const struct gw_decision *decision),
                       void *owner);
 
+/*
+ * The same for a coordinator in the place of another: the last cut, the last
+ * score and the end, as far as they are decided, and switches of policy after
+ * the decision `after`; with their own numbers. Of cuts that are not stored
+ * only the last is waited for from now on.
+ */
+void gw_leader_recall_all(struct gw_leader *leader,
+                          uint64_t after,
+                          void (*tell)(void *owner,
+                                       const struct gw_decision *decision),
+                          void *owner);
+/* The number of the last decision. */
+uint64_t gw_leader_number(const struct gw_leader *leader);
+
 /* The job is to end, or to be saved, at the next clock where it can. */
 void gw_leader_stop(struct gw_leader *leader);
 /*

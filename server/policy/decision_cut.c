@@ -89,10 +89,13 @@ void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best)
         [CUT_PUSHES] = (double)state->pushes,
         [CUT_VERSION] = (double)version,
     };
+    char policy[GW_WORD_BYTES];
+    gw_policy_word_print(&gw_switch_regime_at(leader, version)->word, policy);
     struct gw_decision cut = {
         .kind = GW_DECIDE_CUT,
         .reason = best != 0,
         .clock = clock,
+        .policy = policy,
         .values = values,
         .values_n = CUT_VALUES,
     };
@@ -182,6 +185,12 @@ void gw_cuts_stored(struct gw_leader *leader)
     if (leader->cuts->open > 0)
         leader->cuts->open--;
     cut_held(leader);
+}
+
+void gw_cuts_forget(struct gw_leader *leader)
+{
+    if (leader->cuts->open > 1)
+        leader->cuts->open = 1;
 }
 
 int gw_cuts_are_stored(const struct gw_leader *leader)

@@ -70,6 +70,8 @@ void gw_cuts_want(struct gw_leader *leader);
 void gw_cuts_hold(struct gw_leader *leader, uint64_t clock);
 /* Cuts on their way to the disk: one less; none; as many as there may be. */
 void gw_cuts_stored(struct gw_leader *leader);
+/* All but the last one are given up. */
+void gw_cuts_forget(struct gw_leader *leader);
 int gw_cuts_are_stored(const struct gw_leader *leader);
 int gw_cuts_are_late(const struct gw_leader *leader);
 /* The best state so far: cut, unless the last cut is of it. */
