@@ -135,8 +135,10 @@ check_PROGRAMS += \
 	%D%/table/test_loop \
 	%D%/table/test_member \
 	%D%/table/test_member_login \
+	%D%/table/test_member_renew \
 	%D%/table/test_transport \
 	%D%/table/test_transport_windows \
+	%D%/unit/test_away \
 	%D%/unit/test_begin \
 	%D%/unit/test_bench \
 	%D%/unit/test_bf16 \
@@ -165,6 +167,7 @@ check_PROGRAMS += \
 	%D%/unit/test_cuda_code \
 	%D%/unit/test_decision \
 	%D%/unit/test_decision_policy \
+	%D%/unit/test_decision_recall \
 	%D%/unit/test_digest \
 	%D%/unit/test_disk \
 	%D%/unit/test_dispatch \
@@ -188,6 +191,7 @@ check_PROGRAMS += \
 	%D%/unit/test_map \
 	%D%/unit/test_colocated \
 	%D%/unit/test_measure \
+	%D%/unit/test_membership \
 	%D%/unit/test_memory \
 	%D%/unit/test_metrics \
 	%D%/unit/test_mlp_rounds \
@@ -214,6 +218,7 @@ check_PROGRAMS += \
 	%D%/unit/test_rdma_choose \
 	%D%/unit/test_rdma_flight \
 	%D%/unit/test_remote \
+	%D%/unit/test_saved \
 	%D%/unit/test_record \
 	%D%/unit/test_reduce \
 	%D%/unit/test_rounds \
@@ -503,6 +508,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_table_test_member_SOURCES = %D%/table/test_member.c $(GW_COUPLE)
 %C%_table_test_member_login_SOURCES = \
 	%D%/table/test_member_login.c $(GW_COUPLE)
+%C%_table_test_member_renew_SOURCES = \
+	%D%/table/test_member_renew.c $(GW_COUPLE)
 %C%_table_test_loop_SOURCES = %D%/table/test_loop.c $(GW_WORLD)
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_PAIR)
 %C%_table_test_transport_windows_SOURCES = \
@@ -515,6 +522,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_decision_SOURCES = %D%/unit/test_decision.c $(GW_LEADER)
 %C%_unit_test_decision_policy_SOURCES = \
 	%D%/unit/test_decision_policy.c $(GW_LEADER)
+%C%_unit_test_decision_recall_SOURCES = \
+	%D%/unit/test_decision_recall.c $(GW_LEADER)
 %C%_unit_test_child_run_SOURCES = %D%/unit/test_child_run.c cli/child_run.c cli/child_run.h \
 	cli/child.c cli/child.h cli/signals.c cli/signals.h
 %C%_unit_test_control_SOURCES = %D%/unit/test_control.c $(GW_CONTROL)

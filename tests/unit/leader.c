@@ -27,6 +27,11 @@ static void emitted(void *owner, const struct gw_decision *decision)
         snprintf(bench->policy[bench->n], sizeof bench->policy[0], "%s",
                  decision->policy);
     bench->has_clocks[bench->n] = decision->clocks_n > 0;
+    if (decision->clocks_n > 0) {
+        assert_int_equal(decision->clocks_n, RANKS);
+        memcpy(bench->clocks[bench->n], decision->clocks,
+               sizeof bench->clocks[0]);
+    }
     bench->n++;
 }
 
@@ -88,4 +93,44 @@ leader_vote(struct bench *bench, uint32_t shard, uint64_t clock, double square)
                               .values = values,
                               .values_n = n};
     return gw_leader_vote(bench->leader, shard, &message, NULL);
+}
+
+void leader_settle(struct bench *bench, const uint64_t clocks[RANKS])
+{
+    const uint32_t blocked[RANKS] = {0, 1, 2};
+    const struct gw_quiesced quiesced = {.decision = (uint32_t)bench->n,
+                                         .clocks = clocks,
+                                         .clocks_n = RANKS,
+                                         .blocked = blocked,
+                                         .blocked_n = RANKS};
+    for (uint32_t shard = 0; shard < SHARDS; shard++)
+        assert_int_equal(gw_leader_quiesced(bench->leader, shard, &quiesced),
+                         GW_OK);
+}
+
+void leader_plan(struct bench *bench, const char *text)
+{
+    char assignment[128];
+    struct gw_error error;
+    snprintf(assignment, sizeof assignment, "cluster.policy=\"%s\"", text);
+    leader_prepare(bench);
+    leader_set(bench, assignment);
+    leader_set(bench, "policy.inner=sgd");
+    assert_int_equal(
+        gw_regime_at(&bench->config, 0, &bench->options.regime, &error), GW_OK);
+}
+
+void leader_ask(struct bench *bench, const char *text)
+{
+    struct gw_policy_word word;
+    assert_int_equal(gw_policy_word_parse(text, &word, NULL), GW_OK);
+    gw_leader_switch(bench->leader, &word);
+}
+
+void leader_score(struct bench *bench, uint64_t clock, double loss)
+{
+    struct gw_score part = {.clock = clock, .loss = loss, .samples = 1};
+    gw_leader_before(bench->leader, clock);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_int_equal(gw_leader_score(bench->leader, rank, &part), GW_OK);
 }

@@ -21,7 +21,8 @@ struct bench {
     double values[KEPT][16];
     uint32_t ranks[KEPT][RANKS];
     char policy[KEPT][GW_WORD_BYTES];
-    int has_clocks[KEPT]; /* of per-push policies */
+    int has_clocks[KEPT]; /* of per-push policies, */
+    uint64_t clocks[KEPT][RANKS];
     size_t n;
 };
 
@@ -33,5 +34,17 @@ void leader_end(struct bench *bench);
 /* A shard's vote: `square` for each of its chunks. */
 enum gw_status
 leader_vote(struct bench *bench, uint32_t shard, uint64_t clock, double square);
+
+/* Prepares a job of this plan of policies; rounds are of plain sgd. */
+void leader_plan(struct bench *bench, const char *text);
+
+/* The user asks for this policy. */
+void leader_ask(struct bench *bench, const char *text);
+
+/* All ranks stand still, at these clocks at every shard. */
+void leader_settle(struct bench *bench, const uint64_t clocks[RANKS]);
+
+/* The version is there, and all ranks score it. */
+void leader_score(struct bench *bench, uint64_t clock, double loss);
 
 #endif

@@ -335,14 +335,6 @@ static void scores_are_summed_and_early_stop_counts(void **state)
     leader_end(&bench);
 }
 
-static void score_all(struct bench *bench, uint64_t clock, double loss)
-{
-    struct gw_score part = {.clock = clock, .loss = loss, .samples = 1};
-    gw_leader_before(bench->leader, clock);
-    for (uint32_t rank = 0; rank < RANKS; rank++)
-        assert_int_equal(gw_leader_score(bench->leader, rank, &part), GW_OK);
-}
-
 /* A model that has diverged has a score, but no best one, and what is kept of
    it is a number: manifests have no other. */
 static void no_number_is_no_best(void **state)
@@ -356,7 +348,7 @@ static void no_number_is_no_best(void **state)
     bench.options.resumed = 1;
     leader_begin(&bench);
     for (uint64_t k = 0; k < 5; k++) {
-        score_all(&bench, k, losses[k]);
+        leader_score(&bench, k, losses[k]);
         const struct gw_decision *score = &bench.decision[bench.n - 1];
         assert_int_equal(score->kind, GW_DECIDE_SCORE);
         assert_int_equal(score->reason, losses[k] <= 3);
@@ -384,9 +376,9 @@ static void a_score_waits_for_a_disk_that_is_behind(void **state)
     bench.options.regime.whole_step = 0;
     leader_begin(&bench);
     gw_leader_before(bench.leader, 0);
-    score_all(&bench, 1, 3);
+    leader_score(&bench, 1, 3);
     assert_int_equal(bench.n, 3); /* two cuts and a score */
-    score_all(&bench, 2, 2);
+    leader_score(&bench, 2, 2);
     assert_int_equal(bench.n, 3);
     gw_leader_stored(bench.leader);
     assert_int_equal(bench.n, 5);

@@ -100,20 +100,6 @@ static void empty_shards_are_not_waited_for(void **state)
 
 /* ---- meetings ---- */
 
-/* All ranks stand still at every shard. */
-static void settle(struct bench *bench, const uint64_t clocks[RANKS])
-{
-    const uint32_t blocked[RANKS] = {0, 1, 2};
-    const struct gw_quiesced quiesced = {.decision = (uint32_t)bench->n,
-                                         .clocks = clocks,
-                                         .clocks_n = RANKS,
-                                         .blocked = blocked,
-                                         .blocked_n = RANKS};
-    for (uint32_t shard = 0; shard < SHARDS; shard++)
-        assert_int_equal(gw_leader_quiesced(bench->leader, shard, &quiesced),
-                         GW_OK);
-}
-
 /* Who waits for a score is kept from nothing by a quiesce, so none begins
    before all have theirs, whatever is asked for. */
 static void nothing_is_quiesced_before_the_score(void **state)
@@ -132,7 +118,7 @@ static void nothing_is_quiesced_before_the_score(void **state)
     gw_leader_pushed(bench.leader, 6, 6);
     size_t n = bench.n;
     assert_int_equal(bench.decision[n - 1].kind, GW_DECIDE_QUIESCE);
-    settle(&bench, clocks);
+    leader_settle(&bench, clocks);
     assert_int_equal(bench.decision[bench.n - 1].kind, GW_DECIDE_RESUME);
     assert_int_equal(bench.decision[bench.n - 1].reason, 1);
     n = bench.n;
@@ -157,25 +143,6 @@ static void nothing_is_quiesced_before_the_score(void **state)
 
 /* ---- from one policy to the next ---- */
 
-static void plan(struct bench *bench, const char *text)
-{
-    char assignment[128];
-    struct gw_error error;
-    snprintf(assignment, sizeof assignment, "cluster.policy=\"%s\"", text);
-    leader_prepare(bench);
-    leader_set(bench, assignment);
-    leader_set(bench, "policy.inner=sgd");
-    assert_int_equal(
-        gw_regime_at(&bench->config, 0, &bench->options.regime, &error), GW_OK);
-}
-
-static void ask(struct bench *bench, const char *text)
-{
-    struct gw_policy_word word;
-    assert_int_equal(gw_policy_word_parse(text, &word, NULL), GW_OK);
-    gw_leader_switch(bench->leader, &word);
-}
-
 /* The last decision is that this policy holds from this clock on. */
 static void assert_switch(const struct bench *bench,
                           const char *policy,
@@ -195,7 +162,7 @@ static void a_phase_is_announced_one_exchange_ahead(void **state)
 {
     (void)state;
     struct bench bench;
-    plan(&bench, "sync until 3, local:4 until 8, backup:1");
+    leader_plan(&bench, "sync until 3, local:4 until 8, backup:1");
     leader_begin(&bench);
     gw_leader_before(bench.leader, 0);
     gw_leader_before(bench.leader, 1);
@@ -218,19 +185,19 @@ static void nothing_is_announced_beyond_the_end(void **state)
 {
     (void)state;
     struct bench bench;
-    plan(&bench, "sync until 10, async");
+    leader_plan(&bench, "sync until 10, async");
     leader_begin(&bench);
     gw_leader_before(bench.leader, 8);
     assert_int_equal(bench.n, 0);
     gw_leader_before(bench.leader, 9);
-    ask(&bench, "local:2");
+    leader_ask(&bench, "local:2");
     assert_int_equal(bench.n, 0);
     gw_leader_before(bench.leader, 10);
     assert_int_equal(bench.n, 1);
     assert_int_equal(bench.decision[0].kind, GW_DECIDE_END);
     leader_end(&bench);
 
-    plan(&bench, "sync until 5, async");
+    leader_plan(&bench, "sync until 5, async");
     leader_begin(&bench);
     gw_leader_before(bench.leader, 3);
     gw_leader_stop(bench.leader);
@@ -246,11 +213,11 @@ static void who_asks_goes_before_the_plan(void **state)
 {
     (void)state;
     struct bench bench;
-    plan(&bench, "sync until 3, local:2 until 7, sync");
+    leader_plan(&bench, "sync until 3, local:2 until 7, sync");
     leader_begin(&bench);
     gw_leader_before(bench.leader, 1);
-    ask(&bench, "backup:1");
-    ask(&bench, "diloco:3");
+    leader_ask(&bench, "backup:1");
+    leader_ask(&bench, "diloco:3");
     assert_int_equal(bench.n, 0);
     gw_leader_before(bench.leader, 2);
     assert_switch(&bench, "diloco:3", 3, 3 * RANKS);
@@ -272,7 +239,7 @@ static void updates_are_counted_for_each_optimizer(void **state)
     } cases[] = {{"sync until 2, backup:0", 3}, {"sync until 2, diloco:1", 1}};
     for (size_t i = 0; i < 2; i++) {
         struct bench bench;
-        plan(&bench, cases[i].plan);
+        leader_plan(&bench, cases[i].plan);
         leader_set(&bench, "checkpoint.dir=x");
         bench.options.resumed = 1;
         leader_begin(&bench);
@@ -297,19 +264,19 @@ static void single_pushes_stand_still_first(void **state)
     (void)state;
     struct bench bench;
     const uint64_t clocks[RANKS] = {3, 1, 3};
-    plan(&bench, "async");
+    leader_plan(&bench, "async");
     leader_set(&bench, "checkpoint.dir=x");
     leader_begin(&bench);
     gw_leader_before(bench.leader, 0);
     assert_int_equal(bench.n, 1); /* the checkpoint of the beginning */
-    ask(&bench, "sync");
+    leader_ask(&bench, "sync");
     gw_leader_pushed(bench.leader, 6, 6);
     assert_int_equal(bench.n, 1);
     gw_leader_stored(bench.leader);
     gw_leader_pushed(bench.leader, 7, 7);
     assert_int_equal(bench.n, 2);
     assert_int_equal(bench.decision[1].kind, GW_DECIDE_QUIESCE);
-    settle(&bench, clocks);
+    leader_settle(&bench, clocks);
     assert_int_equal(bench.n, 4);
     assert_int_equal(bench.decision[2].kind, GW_DECIDE_SWITCH);
     assert_int_equal(bench.decision[2].clock, 2); /* 7 pushes of 3 ranks */
@@ -333,20 +300,20 @@ static void a_second_cut_of_a_step_names_its_version(void **state)
     (void)state;
     struct bench bench;
     const uint64_t clocks[RANKS] = {2, 2, 2}, more[RANKS] = {3, 2, 2};
-    plan(&bench, "async");
+    leader_plan(&bench, "async");
     leader_set(&bench, "checkpoint.dir=x");
     leader_set(&bench, "checkpoint.every=2");
     leader_begin(&bench);
     gw_leader_before(bench.leader, 0);
     gw_leader_stored(bench.leader);
     gw_leader_pushed(bench.leader, 6, 6);
-    settle(&bench, clocks);
+    leader_settle(&bench, clocks);
     assert_int_equal(bench.decision[2].kind, GW_DECIDE_CUT);
     assert_int_equal(bench.decision[2].clock, 2);
     gw_leader_stored(bench.leader);
-    ask(&bench, "sync");
+    leader_ask(&bench, "sync");
     gw_leader_pushed(bench.leader, 7, 7);
-    settle(&bench, more);
+    leader_settle(&bench, more);
     gw_leader_stop(bench.leader);
     gw_leader_before(bench.leader, 2);
     struct gw_decision *cut = &bench.decision[bench.n - 2];

@@ -67,12 +67,43 @@ static void the_digest_of_weights_is_of_their_bytes(void **state)
     assert_memory_not_equal(a, b, sizeof a);
 }
 
+/* Sixty-four digits, and nothing that merely reads like a number. */
+static void digits_are_a_digest_or_are_refused(void **state)
+{
+    (void)state;
+    static const char good[] =
+        "00ff7f80DEADbeef0123456789abcdef0123456789ABCDEFfedcba9876543210";
+    static const char *const bad[] = {"  ", "+1", "-1", "0x",  "g0",
+                                      "0g", " 1", "1 ", "\t1", "\xff"};
+    uint8_t digest[GW_DIGEST_BYTES], same[GW_DIGEST_BYTES];
+    char hex[2 * GW_DIGEST_BYTES + 2];
+    assert_int_equal(gw_digest_from_hex(good, digest), 1);
+    assert_int_equal(digest[0], 0);
+    assert_int_equal(digest[1], 0xff);
+    assert_int_equal(digest[GW_DIGEST_BYTES - 1], 0x10);
+    gw_digest_hex(digest, hex);
+    assert_int_equal(gw_digest_from_hex(hex, same), 1);
+    assert_memory_equal(same, digest, sizeof same);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        for (size_t at = 0; at + 2 < sizeof good; at++) {
+            memcpy(hex, good, sizeof good);
+            memcpy(hex + at, bad[i], strlen(bad[i]));
+            assert_int_equal(gw_digest_from_hex(hex, digest), 0);
+        }
+    assert_int_equal(gw_digest_from_hex("", digest), 0);
+    assert_int_equal(gw_digest_from_hex(good + 1, digest), 0);
+    memcpy(hex, good, sizeof good);
+    memcpy(hex + sizeof good - 1, "0", 2);
+    assert_int_equal(gw_digest_from_hex(hex, digest), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hashes_are_fnv1a),
         cmocka_unit_test(digests_are_sha256),
         cmocka_unit_test(the_digest_of_weights_is_of_their_bytes),
+        cmocka_unit_test(digits_are_a_digest_or_are_refused),
     };
     return cmocka_run_group_tests_name("digest", tests, NULL, NULL);
 }

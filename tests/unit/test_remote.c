@@ -76,6 +76,7 @@ static struct gw_remote *begin(void)
     struct gw_error error;
     coordinator = (struct gw_peer){.role = 0};
     outcome = (struct outcome){.n = 0};
+    asked = (struct gw_file_open){.request = 0};
     sending = NULL;
     asks = 0;
     for (size_t i = 0; i < FILE_BYTES; i++)
@@ -97,15 +98,26 @@ static void written(struct gw_remote *remote, uint64_t bytes)
                       .offset = bytes, .bytes = WINDOW_BYTES, .window = 9});
 }
 
-static void write_file(struct gw_remote *remote)
+static void begin_to_write(struct gw_remote *remote)
 {
     static struct gw_file_part parts[2];
     parts[0] = (struct gw_file_part){file, 1000};
     parts[1] = (struct gw_file_part){file + 1000, FILE_BYTES - 1000};
     gw_remote_write(remote, 12, "f", parts, 2, done, &outcome);
+}
+
+static void is_asked_to_write(void)
+{
     assert_int_equal(asked.write, 1);
     assert_int_equal(asked.clock, 12);
+    assert_int_equal(asked.offset, 0);
     assert_int_equal(asked.bytes, FILE_BYTES);
+}
+
+static void write_file(struct gw_remote *remote)
+{
+    begin_to_write(remote);
+    is_asked_to_write();
 }
 
 /* The piece that is on its way: right bytes, in the right place. */
@@ -256,6 +268,190 @@ static void a_file_is_read_in_pieces(void **state)
     gw_remote_close(remote);
 }
 
+/* ---- another coordinator in the place of the one before ---- */
+
+/* Nothing is asked of it, nor sent to it, whatever its link does. */
+static void hold(struct gw_remote *remote)
+{
+    unsigned before = asks;
+    gw_remote_hold(remote);
+    gw_remote_link_up(remote);
+    gw_remote_link_up(remote);
+    assert_int_equal(asks, before);
+    assert_null(sending);
+}
+
+/* Asks once, for what is under way, by a number that was not used before. */
+static void renew(struct gw_remote *remote)
+{
+    uint32_t request = asked.request;
+    unsigned before = asks;
+    gw_remote_renew(remote);
+    assert_int_equal(asks, before + 1);
+    assert_true(asked.request > request);
+    assert_null(sending);
+}
+
+/* All pieces that the window has room for leave, from the first byte on. */
+static void write_all(struct gw_remote *remote)
+{
+    uint64_t end = 0;
+    is_asked_to_write();
+    written(remote, 0);
+    while (sending) {
+        assert_int_equal(sending->frame.clock, end);
+        end = check_piece();
+        has_left(GW_OK);
+    }
+    assert_int_equal(end, FILE_BYTES);
+    assert_int_equal(outcome.n, 0);
+    written(remote, FILE_BYTES);
+    assert_int_equal(outcome.n, 1);
+    assert_int_equal(outcome.status, GW_OK);
+}
+
+/* It has no byte of the file: all that the one before had is sent again, and
+   words of that one count no more. */
+static void a_write_begins_again_with_another_one(void **state)
+{
+    (void)state;
+    static const enum gw_status left[] = {GW_OK, GW_ECLOSED};
+    for (size_t i = 0; i < 2; i++) {
+        struct gw_remote *remote = begin();
+        write_file(remote);
+        written(remote, 0);
+        uint64_t first = check_piece();
+        has_left(GW_OK);
+        written(remote, first);
+        has_left(left[i]);
+        if (sending)
+            has_left(GW_ECLOSED);
+        const struct gw_file_reply late = {.request = asked.request,
+                                           .offset = first,
+                                           .bytes = WINDOW_BYTES,
+                                           .window = 8,
+                                           .text = ""};
+        const struct gw_file_reply full = {
+            .request = asked.request, .status = GW_ENOSPC, .text = "full"};
+        hold(remote);
+        gw_remote_reply(remote, &late);
+        gw_remote_reply(remote, &full);
+        assert_null(sending);
+        renew(remote);
+        gw_remote_reply(remote, &late);
+        gw_remote_reply(remote, &full);
+        assert_null(sending);
+        assert_int_equal(outcome.n, 0);
+        write_all(remote);
+        gw_remote_close(remote);
+    }
+}
+
+/* A third one comes before the second one knew this member. */
+static void one_after_another_may_take_the_place(void **state)
+{
+    (void)state;
+    struct gw_remote *remote = begin();
+    write_file(remote);
+    hold(remote);
+    hold(remote);
+    renew(remote);
+    written(remote, 0);
+    check_piece();
+    has_left(GW_ECLOSED);
+    hold(remote);
+    renew(remote);
+    write_all(remote);
+    gw_remote_close(remote);
+}
+
+/* The pieces that are there already stay; the one that was asked for is asked
+   for again, and comes from the new one alone. */
+static void a_read_goes_on_with_another_one(void **state)
+{
+    (void)state;
+    static uint8_t to[FILE_BYTES];
+    struct gw_remote *remote = begin();
+    memset(to, 0, sizeof to);
+    gw_remote_read(remote, 12, "f", 100, to, FILE_BYTES - 100, done, &outcome);
+    put(remote);
+    const struct gw_file_open before = asked;
+    const struct gw_frame late = {.kind = GW_FRAME_FILE,
+                                  .window = before.window,
+                                  .clock = before.offset,
+                                  .count = before.request,
+                                  .length = (uint32_t)before.bytes};
+    const struct gw_file_reply lost = {
+        .request = before.request, .status = GW_ENOENT, .text = "gone"};
+    hold(remote);
+    assert_int_equal(gw_remote_frame(remote, &late), 1);
+    gw_remote_reply(remote, &lost);
+    renew(remote);
+    assert_int_equal(asked.offset, before.offset);
+    assert_int_equal(asked.bytes, before.bytes);
+    assert_int_equal(gw_remote_frame(remote, &late), 1);
+    gw_remote_reply(remote, &lost);
+    assert_int_equal(outcome.n, 0);
+    while (outcome.n == 0)
+        put(remote);
+    assert_int_equal(outcome.status, GW_OK);
+    assert_memory_equal(to, file + 100, FILE_BYTES - 100);
+    gw_remote_close(remote);
+}
+
+/* A member need not know that nobody can be asked now. */
+static void what_begins_meanwhile_is_asked_later(void **state)
+{
+    (void)state;
+    static uint8_t to[FILE_BYTES];
+    struct gw_remote *remote = begin();
+    hold(remote);
+    begin_to_write(remote);
+    assert_int_equal(asks, 0);
+    renew(remote);
+    write_all(remote);
+    hold(remote);
+    gw_remote_read(remote, 12, "f", 0, NULL, 0, done, &outcome);
+    assert_int_equal(asks, 1);
+    renew(remote);
+    reply(remote, (struct gw_file_reply){.bytes = FILE_BYTES});
+    assert_int_equal(outcome.n, 2);
+    assert_int_equal(outcome.bytes, FILE_BYTES);
+    hold(remote);
+    gw_remote_read(remote, 12, "f", 0, to, FILE_BYTES, done, &outcome);
+    assert_int_equal(asks, 2);
+    renew(remote);
+    while (outcome.n == 2)
+        put(remote);
+    assert_memory_equal(to, file, FILE_BYTES);
+    gw_remote_close(remote);
+}
+
+/* Nothing is under way, or only a piece of something that is over. */
+static void what_is_over_does_not_begin_again(void **state)
+{
+    (void)state;
+    struct gw_remote *remote = begin();
+    hold(remote);
+    gw_remote_renew(remote);
+    assert_int_equal(asks, 0);
+    write_file(remote);
+    written(remote, 0);
+    while (sending)
+        has_left(GW_OK);
+    gw_remote_link_up(remote);
+    check_piece();
+    written(remote, FILE_BYTES);
+    assert_int_equal(outcome.n, 0); /* the piece has not left */
+    gw_remote_hold(remote);
+    gw_remote_renew(remote);
+    assert_int_equal(asks, 1);
+    has_left(GW_ECLOSED);
+    assert_int_equal(outcome.n, 1);
+    assert_int_equal(outcome.status, GW_OK);
+    gw_remote_close(remote);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +460,11 @@ int main(void)
         cmocka_unit_test(what_a_link_lost_is_sent_again),
         cmocka_unit_test(lies_of_the_coordinator_end_a_request),
         cmocka_unit_test(a_file_is_read_in_pieces),
+        cmocka_unit_test(a_write_begins_again_with_another_one),
+        cmocka_unit_test(one_after_another_may_take_the_place),
+        cmocka_unit_test(a_read_goes_on_with_another_one),
+        cmocka_unit_test(what_begins_meanwhile_is_asked_later),
+        cmocka_unit_test(what_is_over_does_not_begin_again),
     };
     return cmocka_run_group_tests_name("remote", tests, NULL, NULL);
 }
