@@ -30,6 +30,7 @@
 #include "proto/course.h"
 #include "proto/device.h"
 #include "proto/map.h"
+#include "proto/policy.h"
 #include "proto/secret.h"
 #include "proto/status.h"
 

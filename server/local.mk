@@ -19,6 +19,8 @@ libserver_a_SOURCES = \
 	%D%/due.h \
 	%D%/follow.c \
 	%D%/follow_fault.c \
+	%D%/home.c \
+	%D%/home.h \
 	%D%/load.c \
 	%D%/measure.c \
 	%D%/members.c \

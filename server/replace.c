@@ -3,7 +3,8 @@
  * them, and this shard tells the coordinator where it stands. The pushes of the
  * one before that are held, and not reduced, are taken back: the new one sends
  * the same again. It begins at the least version of all chunks of the job, and
- * wants weights of exactly that one (gw_shard_exact).
+ * wants weights of exactly that one (gw_shard_exact). A view that names nobody
+ * is of another coordinator.
  */
 #include "config.h"
 
@@ -42,12 +43,16 @@ static void replace(struct gw_server *server,
     snprintf(session->host, sizeof session->host, "%s", member->host);
 }
 
-static void tell_standing(struct gw_server *server, uint64_t epoch)
+void gw_replace_tell_standing(struct gw_server *server)
 {
     const struct gw_shard *shard = server->shard;
+    char policy[GW_WORD_BYTES] = "";
     struct gw_message message = {
         .kind = GW_MESSAGE_STANDING,
-        .standing = {.epoch = epoch, .ready = 1, .chunks = shard->chunks}};
+        .standing = {.epoch = gw_member_epoch(server->member),
+                     .ready = 1,
+                     .chunks = shard->chunks,
+                     .policy = policy}};
     struct gw_standing *standing = &message.standing;
     for (uint32_t i = 0; i < shard->chunks; i++) {
         uint64_t version = shard->chunk[i].version;
@@ -57,8 +62,12 @@ static void tell_standing(struct gw_server *server, uint64_t epoch)
             standing->most = version;
         standing->ready &= shard->chunk[i].ready;
     }
-    if (server->leader)
+    if (server->leader) {
         standing->state = *gw_leader_state(server->leader);
+        standing->decision = gw_leader_number(server->leader);
+        gw_policy_word_print(&server->regime.word, policy);
+        gw_switch_fill_standing(server, standing);
+    }
     gw_server_tell(server, server->coordinator, &message);
 }
 
@@ -80,5 +89,8 @@ void gw_replace_view(struct gw_server *server, const struct gw_view *view)
     for (uint32_t i = 0; i < view->members_n; i++)
         replace(server, &view->members[i]);
     gw_stall_moved(server, gw_loop_now(server->loop)); /* nobody was late */
-    tell_standing(server, view->epoch);
+    if (view->members_n == 0)
+        gw_home_back(server);
+    else
+        gw_replace_tell_standing(server);
 }

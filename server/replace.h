@@ -10,4 +10,7 @@ struct gw_server;
    epoch, or names others than workers. */
 void gw_replace_view(struct gw_server *server, const struct gw_view *view);
 
+/* Tells the coordinator where this shard stands. */
+void gw_replace_tell_standing(struct gw_server *server);
+
 #endif

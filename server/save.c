@@ -23,6 +23,7 @@
 #include "server/checkpoint/store.h"
 #include "server/checkpoint/tensors.h"
 #include "transport/member/remote.h"
+#include "transport/member/saved.h"
 
 #define CUTS_MAX 4
 
@@ -67,6 +68,7 @@ struct gw_save {
     atomic_int given_up; /* the job has ended without it */
     struct gw_error error;
     enum gw_status status;
+    struct gw_saved_files told; /* for a coordinator that comes later */
 };
 
 /* ---- the snapshot: arrays one after the other, in each the chunks ---- */
@@ -266,20 +268,28 @@ static void write_file(struct gw_work *work)
                                        &save->described, &save->error);
 }
 
+void gw_save_tell_again(struct gw_server *server)
+{
+    struct gw_message message;
+    for (unsigned i = 0; gw_saved_at(&server->save->told, i, &message); i++)
+        gw_server_tell(server, server->coordinator, &message);
+}
+
 static void saved(struct gw_save *save)
 {
     struct gw_server *server = save->server;
-    struct gw_message message = {.kind = GW_MESSAGE_SAVED,
-                                 .saved = {.clock = save->cut.clock,
-                                           .status = save->status,
-                                           .file = save->described.name,
-                                           .bytes = save->described.bytes,
-                                           .text = save->error.text}};
-    memcpy(message.saved.sha256, save->described.sha256, GW_DIGEST_BYTES);
+    struct gw_saved one = {.clock = save->cut.clock,
+                           .status = save->status,
+                           .file = save->described.name,
+                           .bytes = save->described.bytes,
+                           .text = save->error.text};
+    memcpy(one.sha256, save->described.sha256, GW_DIGEST_BYTES);
+    const struct gw_message message = gw_saved_keep(&save->told, &one);
     save->phase = SAVE_IDLE;
     if (save->status == GW_OK)
         gw_metrics_add(server->metrics, GW_METRIC_CHECKPOINTS, 1);
-    gw_server_tell(server, server->coordinator, &message);
+    if (gw_home_is_known(server))
+        gw_server_tell(server, server->coordinator, &message);
     if (save->waiting_n == 0)
         return;
     struct cut_point next = save->waiting[0];

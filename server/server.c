@@ -14,34 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- joining ---- */
-
-static void join(struct gw_server *server)
-{
-    const struct gw_server_options *options = &server->options;
-    char address[GW_ADDRESSES_MAX];
-    gw_member_advertise(server->member,
-                        options->advertise ? options->advertise : "", address);
-    struct gw_message message = {
-        .kind = GW_MESSAGE_JOIN,
-        .join = {.role = GW_ROLE_SERVER,
-                 .host = options->host,
-                 .machine = options->machine,
-                 .pid = options->pid,
-                 .process = options->process,
-                 .threads = options->threads,
-                 .thread = options->thread,
-                 .address = address,
-                 .rank = GW_RANK_NONE,
-                 .need = options->need},
-    };
-    if (gw_member_sign(server->member, server->coordinator, options->secret,
-                       &message.join) == GW_OK)
-        gw_server_tell(server, server->coordinator, &message);
-    else
-        gw_server_finish(server, GW_ENOMEM, "no memory to join");
-}
-
 /* ---- the member's handler ---- */
 
 static enum gw_status admit(void *owner,
@@ -96,14 +68,9 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
 {
     struct gw_server *server = owner;
     (void)link;
-    if (peer == server->coordinator && !server->links.joined) {
-        server->links.joined = 1;
-        join(server);
-    }
-    if (peer == server->coordinator && server->remote)
-        gw_remote_link_up(server->remote);
-    if (peer != server->coordinator && server->running &&
-        !gw_members_are_present(server))
+    if (peer == server->coordinator)
+        gw_home_link_up(server);
+    else if (server->running && !gw_members_are_present(server))
         gw_session_present(server);
 }
 
@@ -115,6 +82,8 @@ static void link_down(void *owner,
 {
     struct gw_server *server = owner;
     gw_metrics_add(server->metrics, GW_METRIC_RECONNECTS, 1);
+    if (peer == server->coordinator)
+        gw_home_link_down(server, status);
     /* before it has joined, and where the end is decided and members leave
        one by one, nothing is wrong with that */
     int leaving = gw_server_is_over(server) || !server->has_config ||
@@ -136,7 +105,7 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
     struct gw_server *server = owner;
     if (peer == server->coordinator && status == GW_ETIMEOUT)
-        gw_stall_lost_coordinator(server);
+        gw_home_lost(server);
     else if (peer == server->coordinator)
         gw_server_finish(server, status, "cannot join %s: %s", peer->address,
                          why);
@@ -246,10 +215,8 @@ enum gw_status gw_server_open(const struct gw_server_options *options,
 
 void gw_server_stop(struct gw_server *server, const char *why)
 {
-    struct gw_message message = {.kind = GW_MESSAGE_STOP,
-                                 .stop = {.text = why}};
     if (!gw_server_is_over(server))
-        gw_peer_tell(server->coordinator, &message);
+        gw_home_ask_stop(server, why);
 }
 
 void gw_server_close(struct gw_server *server)

@@ -4,6 +4,7 @@
  *   server.c            a server's life, and its links
  *   server_message.c    control messages
  *   startup.c           from the start to the first step
+ *   home.c              the coordinator, which may be away
  *   members.c           the members of the job
  *   replace.c           workers in the place of others
  *   session_frame.c     frames of workers
@@ -44,6 +45,7 @@
 #include "server/divide.h"
 #include "server/quiesce.h"
 #include "server/due.h"
+#include "server/home.h"
 #include "server/policy/decision.h"
 #include "server/policy/policy.h"
 #include "server/policy/regime.h"
@@ -60,7 +62,6 @@
 
 /* Private to server.c. */
 struct gw_server_links {
-    int joined; /* JOIN is told, once: messages outlive a link */
     struct gw_log_limit limit;
 };
 
@@ -103,6 +104,7 @@ struct gw_server {
 
     /* parts */
     struct gw_server_links links;
+    struct gw_home home;
     struct gw_members members;
     struct gw_startup startup;
     struct gw_due due;
@@ -177,6 +179,8 @@ void gw_save_cut(struct gw_server *server, uint64_t clock, uint64_t version);
 /* Before a chunk leaves its version. Returns 0 when it must wait. */
 int gw_save_before_update(struct gw_server *server, uint32_t chunk);
 void gw_save_reached(struct gw_server *server, uint32_t chunk);
+/* The coordinator is another one: it hears of the last files that are saved. */
+void gw_save_tell_again(struct gw_server *server);
 
 /* server_message.c: of struct gw_member_handler */
 void gw_server_message(void *owner,

@@ -92,7 +92,7 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
         gw_regime_at(&server->config, state->clock, &server->regime, error);
     if (status != GW_OK)
         return status;
-    gw_switch_start(server, state->clock);
+    gw_switch_start(server, state->clock, state->pushes);
     unsigned arrays = server->regime.arrays;
     if (gw_routes_memory(server->options.data) == GW_MEMORY_SHARED)
         arrays |= GW_SHARD_SHARED;

@@ -88,7 +88,8 @@ tell(struct gw_server *server, uint64_t clock, double seconds, const char *text)
     struct gw_message message = {
         .kind = GW_MESSAGE_STALL,
         .stall = {.clock = clock, .seconds = seconds, .text = text}};
-    gw_peer_tell(server->coordinator, &message);
+    if (gw_home_is_here(server))
+        gw_peer_tell(server->coordinator, &message);
 }
 
 static void report_absent(struct gw_server *server, double seconds)
@@ -143,13 +144,17 @@ static uint64_t step_of(const struct gw_server *server)
 void gw_stall_lost_coordinator(struct gw_server *server)
 {
     const struct gw_peer *peer = server->coordinator;
-    char paused[GW_PAUSED_BYTES];
+    char paused[GW_PAUSED_BYTES], way[GW_AWAY_WAY_BYTES];
     gw_member_paused_words(server->member, paused);
+    gw_away_way_on(server->running && server->start.outlives
+                       ? server->config.checkpoint.dir
+                       : "",
+                   way);
     gw_server_finish(
         server, GW_EDEAD,
-        "%sthe coordinator (%s) %s at step %" PRIu64 ": silent for %.1f s",
+        "%sthe coordinator (%s) %s at step %" PRIu64 ": silent for %.1f s%s",
         paused, peer->address, paused[0] ? "is heard no more" : "died",
-        step_of(server), (double)gw_peer_silent_us(peer) / 1e6);
+        step_of(server), (double)gw_peer_silent_us(peer) / 1e6, way);
 }
 
 static void on_watch(struct gw_timer *timer)
@@ -159,6 +164,7 @@ static void on_watch(struct gw_timer *timer)
     uint64_t limit_us = (uint64_t)(server->config.cluster.step_deadline * 1e6);
     gw_timer_start(server->loop, timer, WATCH_US);
     gw_tell_counters(server);
+    gw_home_judge(server);
     gw_member_excuse(server->member, now, &server->stall.paused_us,
                      &server->stall.progress_us);
     if (!server->running || gw_server_is_ending(server) ||

@@ -19,6 +19,8 @@ static void ready(struct gw_server *server)
         .kind = GW_MESSAGE_READY,
         .ready = {.version = server->start.state.clock}};
     server->running = 1;
+    if (server->start.outlives)
+        gw_peer_may_renew(server->coordinator);
     gw_stall_moved(server, gw_loop_now(server->loop));
     gw_server_tell(server, server->coordinator, &message);
     gw_log_info(server->log,

@@ -47,7 +47,7 @@ static void go_over(struct gw_server *server)
     server->switches.next = server->switches.after;
     server->switches.after = (struct gw_switch){0};
     server->regime = next.regime;
-    server->switches.base_clock = next.clock;
+    gw_switch_start(server, next.clock, next.pushes);
     gw_commit_of(server)->begin(server);
     gw_deregister_copies(server);
     if (gw_shard_keep(server->shard, next.regime.arrays, next.regime.optimizer,
@@ -98,6 +98,8 @@ void gw_switch_decided(struct gw_server *server,
     struct gw_policy_word word;
     struct gw_switch next = {.decision = decision->number,
                              .clock = decision->clock};
+    if (decision->values_n > 0)
+        gw_decision_count(decision->values[0], &next.pushes);
     enum gw_status status =
         gw_policy_word_parse(decision->policy, &word, &error);
     if (status == GW_OK)
@@ -125,9 +127,24 @@ void gw_switch_decided(struct gw_server *server,
     go_over(server);
 }
 
-void gw_switch_start(struct gw_server *server, uint64_t clock)
+void gw_switch_start(struct gw_server *server, uint64_t clock, uint64_t pushes)
 {
     server->switches.base_clock = clock;
+    server->switches.base_pushes = pushes;
+}
+
+void gw_switch_fill_standing(const struct gw_server *server,
+                             struct gw_standing *standing)
+{
+    standing->base_clock = server->switches.base_clock;
+    standing->base_pushes = server->switches.base_pushes;
+    standing->renumbered = server->switches.renumbered;
+}
+
+uint64_t gw_switch_last_begun(const struct gw_server *server)
+{
+    uint64_t next = server->switches.next.decision;
+    return next ? next - 1 : UINT64_MAX;
 }
 
 uint64_t gw_switch_base_clock(const struct gw_server *server)

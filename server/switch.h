@@ -14,13 +14,15 @@ struct gw_switch {
     uint64_t decision; /* number of the decision, 0: there is none */
     uint64_t clock;
     struct gw_regime regime;
-    uint64_t cut; /* + 1, the name of a checkpoint of that clock, which comes
-                     after; 0: there is none */
+    uint64_t pushes; /* that are applied by then */
+    uint64_t cut;    /* + 1, the name of a checkpoint of that clock, which comes
+                        after; 0: there is none */
 };
 
 struct gw_switches {
     struct gw_switch next, after; /* two where phases are of one exchange */
-    uint64_t base_clock;          /* where the regime began */
+    uint64_t base_clock;          /* where the regime began, and */
+    uint64_t base_pushes;         /* the pushes that were applied by then */
     uint64_t renumbered; /* the decision that numbered clocks anew; 0: none */
 };
 
@@ -31,8 +33,13 @@ void gw_switch_decided(struct gw_server *server,
                        const struct gw_decision *decision);
 /* A chunk has got further, perhaps to where the next policy begins. */
 void gw_switch_reached(struct gw_server *server);
-/* The regime begins at a clock, as the job does. */
-void gw_switch_start(struct gw_server *server, uint64_t clock);
+/* The regime begins at a clock, as the job does, with so many pushes. */
+void gw_switch_start(struct gw_server *server, uint64_t clock, uint64_t pushes);
+/* Where it began, and the last decision that numbered clocks anew. */
+void gw_switch_fill_standing(const struct gw_server *server,
+                             struct gw_standing *standing);
+/* Switches up to this decision have begun here, or all. */
+uint64_t gw_switch_last_begun(const struct gw_server *server);
 uint64_t gw_switch_base_clock(const struct gw_server *server);
 /* The regime that follows this one, NULL: none is decided; the last that is
    decided, or the one that holds. */

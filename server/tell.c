@@ -17,7 +17,7 @@ void gw_tell_counters(struct gw_server *server)
     uint64_t now = gw_loop_now(server->loop);
     struct rusage usage;
     struct gw_metrics_snapshot counters = {0};
-    if (!server->running || server->end.over ||
+    if (!server->running || server->end.over || !gw_home_is_here(server) ||
         now - server->end.reported_us < REPORT_US)
         return;
     server->end.reported_us = now;
@@ -39,7 +39,8 @@ void gw_tell_fault(struct gw_server *server,
     struct gw_message message = {
         .kind = GW_MESSAGE_FAULT,
         .fault = {.role = peer->role, .id = peer->id, .text = why}};
-    if (peer != server->coordinator && !server->end.over)
+    if (peer != server->coordinator && !server->end.over &&
+        gw_home_is_here(server))
         gw_peer_tell(server->coordinator, &message);
 }
 
@@ -53,7 +54,7 @@ void gw_tell_stuck(struct gw_server *server,
         return;
     if (text[0])
         gw_log_info(server->log, "%s", text);
-    if (peer != server->coordinator)
+    if (peer != server->coordinator && gw_home_is_here(server))
         gw_peer_tell(server->coordinator, &message);
 }
 

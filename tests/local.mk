@@ -83,6 +83,8 @@ check_PROGRAMS += \
 	%D%/sim/test_bf16 \
 	%D%/sim/test_checkpoint \
 	%D%/sim/test_deaths \
+	%D%/sim/test_rejoin \
+	%D%/sim/test_rejoin_seeds \
 	%D%/sim/test_replace \
 	%D%/sim/test_vacant \
 	%D%/sim/test_declare \
@@ -125,6 +127,7 @@ check_PROGRAMS += \
 	%D%/sim/test_stale \
 	%D%/sim/test_stale_resume \
 	%D%/sim/test_stop \
+	%D%/sim/test_suspect \
 	%D%/sim/test_switch \
 	%D%/sim/test_switch_seeds \
 	%D%/sim/test_workers \
@@ -433,7 +436,11 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_bf16_SOURCES = %D%/sim/test_bf16.c $(GW_CLUSTER)
 %C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_suspect_SOURCES = %D%/sim/test_suspect.c $(GW_CLUSTER) \
+	$(GW_SWEEP)
 %C%_sim_test_vacant_SOURCES = %D%/sim/test_vacant.c $(GW_CLUSTER)
+%C%_sim_test_rejoin_seeds_SOURCES = %D%/sim/test_rejoin_seeds.c \
+	$(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_replace_SOURCES = %D%/sim/test_replace.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_edges_SOURCES = %D%/sim/test_edges.c $(GW_CLUSTER) \
 	$(GW_SIMULATE)
@@ -460,6 +467,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
 %C%_sim_test_late_SOURCES = %D%/sim/test_late.c $(GW_STRANGER)
 %C%_sim_test_members_SOURCES = %D%/sim/test_members.c $(GW_STRANGER)
+%C%_sim_test_rejoin_SOURCES = %D%/sim/test_rejoin.c $(GW_STRANGER)
 %C%_sim_test_origin_SOURCES = %D%/sim/test_origin.c $(GW_CLUSTER)
 %C%_sim_test_own_steps_SOURCES = %D%/sim/test_own_steps.c $(GW_CLUSTER)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)

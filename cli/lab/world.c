@@ -27,6 +27,7 @@ static enum gw_status new_process(struct gw_world *world,
 
 static enum gw_status open_coordinator(struct gw_world *world,
                                        const struct gw_world_options *options,
+                                       int rejoin,
                                        struct gw_error *error)
 {
     enum gw_status status = new_process(world, options, GW_ROLE_COORDINATOR, 0,
@@ -40,15 +41,19 @@ static enum gw_status open_coordinator(struct gw_world *world,
         .machine = GW_WORLD_MACHINE + 1,
         .silence_us = gw_config_silence_us(options->config, 0),
         .config = options->config,
-        .resume = options->resume,
+        .resume = rejoin ? NULL : options->resume,
+        .rejoin = rejoin ? GW_REJOIN_IF_ANY : GW_REJOIN_NEVER,
         .secret = options->secret,
         .log = &world->log,
         .events = options->events,
         .owner = options->owner,
     };
     status = gw_coordinator_open(&coordinator, &world->coordinator, error);
-    if (status == GW_OK)
+    if (status == GW_OK) {
+        snprintf(world->address, sizeof world->address, "%s",
+                 gw_coordinator_address(world->coordinator));
         return GW_OK;
+    }
     gw_loop_close(world->loop);
     world->loop = NULL;
     return status;
@@ -77,7 +82,7 @@ static enum gw_status open_server(struct gw_world *world,
         .loop = server->loop,
         .transport = gw_transport_find("sim", error),
         .interface = "",
-        .coordinator = gw_coordinator_address(world->coordinator),
+        .coordinator = world->address,
         .secret = options->secret,
         .listen = "any:0",
         .host = "s",
@@ -127,7 +132,7 @@ static enum gw_status open_worker(struct gw_world *world,
                    .transport = gw_transport_find("sim", error),
                    .host_group = gw_transport_find("sim", error),
                    .interface = "",
-                   .coordinator = gw_coordinator_address(world->coordinator),
+                   .coordinator = world->address,
                    .secret = options->secret,
                    .host = "w",
                    .machine = GW_WORLD_PID + 100 + i,
@@ -192,7 +197,7 @@ enum gw_status gw_world_open(const struct gw_world_options *options,
     world->log.sink = options->sink;
     world->log.context = options->owner;
     set_local(world, options->config);
-    enum gw_status status = open_coordinator(world, options, error);
+    enum gw_status status = open_coordinator(world, options, 0, error);
     if (status == GW_OK)
         status = open_members(world, options, error);
     if (status != GW_OK)
@@ -236,9 +241,53 @@ enum gw_status gw_world_replace_worker(struct gw_world *world,
     return open_worker(world, &world->options, i, error);
 }
 
-void gw_world_close(struct gw_world *world)
+/* It leaves everything as it is until the world is closed: closing it is what a
+   killed process does not come to. */
+struct gw_world_dead {
+    struct gw_loop *loop;
+    struct gw_coordinator *coordinator;
+    struct gw_world_dead *next;
+};
+
+enum gw_status gw_world_end_coordinator(struct gw_world *world,
+                                        struct gw_error *error)
 {
     if (!world->loop)
+        return GW_OK;
+    struct gw_world_dead *dead = malloc(sizeof *dead);
+    if (!dead)
+        return gw_fail(error, GW_ENOMEM, "no memory for a dead coordinator");
+    gw_sim_kill(world->loop);
+    *dead =
+        (struct gw_world_dead){world->loop, world->coordinator, world->dead};
+    world->dead = dead;
+    world->loop = NULL;
+    world->coordinator = NULL;
+    return GW_OK;
+}
+
+enum gw_status gw_world_replace_coordinator(struct gw_world *world,
+                                            struct gw_error *error)
+{
+    enum gw_status status = gw_world_end_coordinator(world, error);
+    return status == GW_OK ? open_coordinator(world, &world->options, 1, error)
+                           : status;
+}
+
+static void close_dead(struct gw_world *world)
+{
+    for (struct gw_world_dead *next, *one = world->dead; one; one = next) {
+        next = one->next;
+        gw_coordinator_close(one->coordinator);
+        gw_loop_close(one->loop);
+        free(one);
+    }
+    world->dead = NULL;
+}
+
+void gw_world_close(struct gw_world *world)
+{
+    if (!world->worker)
         return;
     for (size_t i = 0; i < world->workers; i++)
         close_worker(world, i);
@@ -249,6 +298,8 @@ void gw_world_close(struct gw_world *world)
     free(world->worker);
     free(world->server);
     gw_coordinator_close(world->coordinator);
-    gw_loop_close(world->loop);
+    if (world->loop)
+        gw_loop_close(world->loop);
+    close_dead(world);
     *world = (struct gw_world){.sim = world->sim};
 }

@@ -67,8 +67,10 @@ struct gw_world_options {
 struct gw_world {
     struct gw_world_options options; /* as it was opened */
     struct gw_sim *sim;
-    struct gw_loop *loop; /* the coordinator's; NULL: the job is not open */
+    struct gw_loop *loop; /* the coordinator's; NULL: it was killed */
     struct gw_coordinator *coordinator;
+    char address[GW_ADDRESS_MAX];   /* of the coordinator, dead or alive */
+    struct gw_world_dead *dead;     /* coordinators that were killed */
     struct gw_world_worker *worker; /* [workers] */
     struct gw_world_server *server; /* [servers] */
     size_t workers, servers;
@@ -94,6 +96,16 @@ void gw_world_end_worker(struct gw_world *world, size_t i);
 enum gw_status gw_world_replace_worker(struct gw_world *world,
                                        size_t i,
                                        struct gw_error *error);
+
+/*
+ * The coordinator is killed, if it has not been; and another one takes its
+ * place, on the same host. GW_ENOMEM, and the errors of gw_coordinator_open:
+ * then there is none, and it may be tried again.
+ */
+enum gw_status gw_world_end_coordinator(struct gw_world *world,
+                                        struct gw_error *error);
+enum gw_status gw_world_replace_coordinator(struct gw_world *world,
+                                            struct gw_error *error);
 
 /* Non-zero when all workers and servers have ended. */
 int gw_world_is_over(const struct gw_world *world);

@@ -5,16 +5,23 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/coordinator/coordinator_end.h"
 #include "server/coordinator/coordinator_keep.h"
 #include "server/coordinator/coordinator_members.h"
 #include "server/coordinator/coordinator_run.h"
 
+static void ending(struct gw_coordinator *self)
+{
+    gw_register_end(self);
+    gw_ahead_recheck(self);
+}
+
 static const struct gw_upcalls upcalls = {
     .report = gw_coordinator_report_act,
     .concluded = gw_coordinator_maybe_done,
-    .ending = gw_ahead_recheck,
+    .ending = ending,
     .over = gw_waits_stop,
 };
 
@@ -57,6 +64,20 @@ static void listen_locally(struct gw_coordinator *self)
                             error.text);
 }
 
+/* Members dial the address of the coordinator before. */
+static void place_listen(const struct gw_coordinator *self,
+                         char listen[GW_ADDRESS_MAX])
+{
+    const struct gw_membership *before = gw_register_before(self);
+    const char *given = self->options.listen, *port = strrchr(given, ':');
+    const char *then = before ? strrchr(before->address, ':') : NULL;
+    if (port && then && strcmp(port, ":0") == 0)
+        snprintf(listen, GW_ADDRESS_MAX, "%.*s%s", (int)(port - given), given,
+                 then);
+    else
+        snprintf(listen, GW_ADDRESS_MAX, "%s", given);
+}
+
 static enum gw_status open_member(struct gw_coordinator *self,
                                   struct gw_error *error)
 {
@@ -74,8 +95,13 @@ static enum gw_status open_member(struct gw_coordinator *self,
     enum gw_status status = gw_member_open(&member, &self->member, error);
     if (status != GW_OK)
         return status;
-    gw_member_set_epoch(self->member, 1);
-    status = gw_member_listen(self->member, options->listen, error);
+    char listen[GW_ADDRESS_MAX];
+    const struct gw_membership *before = gw_register_before(self);
+    gw_member_set_epoch(self->member, before ? before->epoch : 1);
+    if (before)
+        gw_member_set_silence(self->member, before->silence_us);
+    place_listen(self, listen);
+    status = gw_member_listen(self->member, listen, error);
     if (status == GW_OK)
         listen_locally(self);
     return status;
@@ -108,6 +134,7 @@ static const struct {
     void (*close)(struct gw_coordinator *self);
 } parts[] = {
     {print_job, nothing_to_close},
+    {gw_register_open, gw_register_close},
     {gw_final_open, gw_final_close},
     {gw_steps_open, gw_steps_close},
     {gw_regimes_open, gw_regimes_close},
@@ -117,6 +144,7 @@ static const struct {
     {gw_ahead_open, gw_ahead_close},
     {gw_inner_open, nothing_to_close},
     {gw_origin_open, gw_origin_close},
+    {nothing_to_open, gw_register_settle},
     {gw_roster_open, gw_roster_close},
     {nothing_to_open, gw_files_close},
     {gw_keeper_open, gw_keeper_close},
@@ -126,6 +154,7 @@ static const struct {
     {gw_stop_open, gw_stop_close},
     {gw_teller_open, gw_teller_close},
     {gw_vacant_open, gw_vacant_close},
+    {gw_rejoin_open, gw_rejoin_close},
     {open_member, close_member},
     {gw_ending_open, gw_ending_close},
     {gw_look_open, gw_look_close},

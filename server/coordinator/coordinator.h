@@ -91,6 +91,14 @@ struct gw_coordinator_events {
     void (*finished)(void *owner, const struct gw_final_report *report);
 };
 
+/* Takes the place of a coordinator that has died, where its job may still run
+   (checkpoint.dir says so): members come back to its address. */
+enum gw_rejoin_kind {
+    GW_REJOIN_NEVER,
+    GW_REJOIN_IF_ANY, /* else the job begins */
+    GW_REJOIN_ONLY    /* else GW_ENOENT */
+};
+
 struct gw_coordinator_options {
     struct gw_loop *loop;
     const struct gw_transport_ops *transport;
@@ -101,11 +109,13 @@ struct gw_coordinator_options {
     const struct gw_secret *secret; /* members prove to have it when they join;
                                        NULL: everybody may join */
     uint64_t machine;               /* as of members: equal for one kernel */
+    uint64_t unix_us;               /* now, since 1970; 0: not known */
     int terminal;        /* steps are shown there: log.every = auto asks */
     uint64_t silence_us; /* limit while members join; when all are here it is
                             known whether they are of one host */
     const struct gw_config *config; /* checked; outlives the coordinator */
     const char *resume; /* checkpoint directory to go on from, or NULL */
+    enum gw_rejoin_kind rejoin;
     struct gw_log *log;
     struct gw_metrics *metrics;
     const struct gw_coordinator_events *events;
@@ -123,6 +133,15 @@ void gw_coordinator_close(struct gw_coordinator *coordinator);
 
 /* The address that members join. */
 const char *gw_coordinator_address(const struct gw_coordinator *coordinator);
+
+/* Non-zero where it takes the place of another one; from open on. */
+int gw_coordinator_is_rejoining(const struct gw_coordinator *coordinator);
+
+/* Then: the time from the job's first step to open; 0: not known. */
+uint64_t gw_coordinator_before_us(const struct gw_coordinator *coordinator);
+
+/* The job goes on if this process dies: another one can take its place. */
+int gw_coordinator_is_outlived(const struct gw_coordinator *coordinator);
 
 /* The path of the socket that orders come through; "" where there is none. */
 const char *gw_coordinator_local(const struct gw_coordinator *coordinator);
@@ -157,6 +176,9 @@ void gw_coordinator_not_replaced(struct gw_coordinator *coordinator,
 
 /* The launcher died: ends the job in order, at once. */
 void gw_coordinator_orphaned(struct gw_coordinator *coordinator);
+
+/* The first one of this run; from `running` on. */
+uint64_t gw_coordinator_first_step(const struct gw_coordinator *coordinator);
 
 /* The furthest step that any member is known to be in. */
 uint64_t gw_coordinator_step(const struct gw_coordinator *coordinator);

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 
 struct gw_decided {
-    uint64_t number;     /* the last decision that is here */
+    uint64_t number;     /* all decisions up to this one are known */
+    uint64_t last;       /* the last one that came, */
+    uint64_t recalled;   /* where those up to here are told once more */
     uint64_t renumbered; /* the last one that numbered clocks again */
     uint64_t cut_clock;
     int has_cut;
@@ -37,9 +39,29 @@ uint64_t gw_decided_number(const struct gw_coordinator *self)
     return self->decided->number;
 }
 
+uint64_t gw_decided_last(const struct gw_coordinator *self)
+{
+    return self->decided->last;
+}
+
 void gw_decided_set_number(struct gw_coordinator *self, uint64_t number)
 {
-    self->decided->number = number;
+    self->decided->last = number;
+    if (number > self->decided->number)
+        self->decided->number = number;
+}
+
+void gw_decided_rejoin(struct gw_coordinator *self,
+                       uint64_t number,
+                       uint64_t renumbered)
+{
+    self->decided->number = self->decided->recalled = number;
+    self->decided->renumbered = renumbered;
+}
+
+int gw_decided_is_recalled(const struct gw_coordinator *self, uint64_t number)
+{
+    return number <= self->decided->recalled;
 }
 
 uint64_t gw_decided_renumbered(const struct gw_coordinator *self)

@@ -95,6 +95,9 @@ static void keep(struct gw_declaration *known,
     snprintf(known->optimizer, sizeof known->optimizer, "%s", first->optimizer);
     known->by = who;
     known->first = (struct gw_declare){
+        .keys_total = known->first.keys_total, /* they may be here before */
+        .keys_hash = known->first.keys_hash,
+        .types_hash = known->first.types_hash,
         .course = first->course,
         .total_steps = first->total_steps,
         .test_samples = first->test_samples,

@@ -44,6 +44,8 @@ void gw_coordinator_finished(struct gw_coordinator *self,
                              uint64_t clock);
 /* The job has begun. */
 void gw_stop_running(struct gw_coordinator *self);
+/* The job runs on here, under another coordinator than before. */
+void gw_stop_rejoined(struct gw_coordinator *self);
 /* Ends the job when its end is decided and saved and the workers have left:
    `concluded` of struct gw_upcalls. */
 void gw_coordinator_maybe_done(struct gw_coordinator *self);
@@ -62,6 +64,11 @@ void gw_coordinator_lost(struct gw_coordinator *self,
                          struct gw_peer *peer,
                          enum gw_status status,
                          const char *why);
+/* The member is lost, and the reason in a word: its rank is vacant, or the job
+   ends. */
+void gw_coordinator_give_up(struct gw_coordinator *self,
+                            struct gw_seat *who,
+                            const char *why);
 /* Another process asks for the rank of a worker. If that has no connection, it
    is dead; nothing else is done. */
 void gw_coordinator_asked_for(struct gw_coordinator *self, uint32_t rank);
@@ -69,6 +76,14 @@ void gw_coordinator_asked_for(struct gw_coordinator *self, uint32_t rank);
 void gw_coordinator_failed(struct gw_coordinator *self,
                            const struct gw_peer *peer,
                            const struct gw_end *end);
+
+/* ---- coordinator_suspect.c ---- */
+
+/* A member is silent. Non-zero: it is waited for; else it is to be given up. */
+int gw_suspect_begin(struct gw_coordinator *self, struct gw_seat *who);
+/* Takes those back that are heard again, and gives up the others in time.
+   Called often. */
+void gw_suspect_look(struct gw_coordinator *self);
 
 /* ---- coordinator_look.c ---- */
 

@@ -28,7 +28,7 @@ const char *gw_coordinator_fault(const struct gw_coordinator *self,
 {
     if (self->phase < GW_PHASE_STARTING)
         return "the job has not begun";
-    if (decision->number <= gw_decided_number(self))
+    if (decision->number <= gw_decided_last(self))
         return "it has the number of one that was before";
     if (decision->clocks_n != 0 &&
         decision->clocks_n != self->config->cluster.workers)

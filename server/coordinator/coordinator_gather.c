@@ -133,6 +133,15 @@ void gw_gather_restart(struct gw_coordinator *self, uint64_t clock)
     gathers->polled = 0;
 }
 
+void gw_gather_rejoin(struct gw_coordinator *self,
+                      uint64_t clock,
+                      uint64_t skips)
+{
+    gw_gather_restart(self, clock);
+    self->gathers->skips = skips;
+    self->gathers->last_skip = clock > 0 ? clock - 1 : 0;
+}
+
 void gw_gather_skip(struct gw_coordinator *self, uint64_t clock)
 {
     self->gathers->skips++;

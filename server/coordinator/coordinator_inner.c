@@ -17,8 +17,8 @@
 
 /* The workers' own optimizer under the word, "" where they have none or it
    keeps nothing. */
-static const char *kept_under(const struct gw_coordinator *self,
-                              const struct gw_policy_word *word)
+const char *gw_inner_under(const struct gw_coordinator *self,
+                           const struct gw_policy_word *word)
 {
     const char *inner = gw_config_policy_terms(self->config, word).inner;
     const struct gw_optimizer *optimizer = gw_optimizer_find(inner);
@@ -29,13 +29,13 @@ static const char *kept_under(const struct gw_coordinator *self,
 
 const char *gw_inner_at(const struct gw_coordinator *self, uint64_t clock)
 {
-    return kept_under(self, &gw_regimes_at(self, clock)->word);
+    return gw_inner_under(self, &gw_regimes_at(self, clock)->word);
 }
 
 void gw_inner_expect(struct gw_coordinator *self,
                      const struct gw_policy_word *word)
 {
-    self->expects_inner |= kept_under(self, word)[0] != '\0';
+    self->expects_inner |= gw_inner_under(self, word)[0] != '\0';
 }
 
 int gw_inner_is_expected(const struct gw_coordinator *self)

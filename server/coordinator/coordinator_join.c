@@ -242,6 +242,12 @@ static int may_join(struct gw_coordinator *self,
                "of this job");
         return 0;
     }
+    if (self->phase == GW_PHASE_REJOINING || join->epoch > 0) {
+        const char *fault = gw_rejoin_fault(self, peer, join);
+        if (fault)
+            refuse(self, peer, GW_EREFUSED, "%s", fault);
+        return !fault && join->role == peer->role;
+    }
     int is_late =
         self->phase != GW_PHASE_GATHERING || gw_roster_shards(self) > 0;
     int is_worker = join->role == GW_ROLE_WORKER && !join->cannot[0];
@@ -260,6 +266,21 @@ static int may_join(struct gw_coordinator *self,
     return join->role == peer->role;
 }
 
+static int place(struct gw_coordinator *self,
+                 struct gw_peer *peer,
+                 const struct gw_join *join,
+                 uint32_t *id_p,
+                 uint32_t *server_p)
+{
+    if (self->phase == GW_PHASE_REJOINING) {
+        gw_rejoin_place(self, peer, id_p, server_p);
+        return 1;
+    }
+    return join->role == GW_ROLE_WORKER
+               ? place_worker(self, peer, join, id_p)
+               : place_server(self, peer, join, server_p);
+}
+
 void gw_coordinator_joined(struct gw_coordinator *self,
                            struct gw_peer *peer,
                            const struct gw_join *join)
@@ -269,11 +290,7 @@ void gw_coordinator_joined(struct gw_coordinator *self,
         gw_peer_reject(peer, 0, "a join of who cannot join");
         return;
     }
-    if (!may_join(self, peer, join) ||
-        (join->role == GW_ROLE_WORKER &&
-         !place_worker(self, peer, join, &id)) ||
-        (join->role == GW_ROLE_SERVER &&
-         !place_server(self, peer, join, &server)))
+    if (!may_join(self, peer, join) || !place(self, peer, join, &id, &server))
         return;
     struct gw_seat *who = make_seat(self, peer, join);
     if (!who)
@@ -282,6 +299,10 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     who->server = server;
     gw_start_name_member(who);
     keep_secret(self, who);
+    if (self->phase == GW_PHASE_REJOINING) {
+        gw_rejoin_taken(self, who);
+        return;
+    }
     gw_decline_replaced(self, who);
     welcome(self, who);
     if (gw_roster_shards(self) > 0)

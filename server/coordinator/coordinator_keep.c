@@ -29,7 +29,8 @@
 struct cut {
     struct gw_keeper *keeper;
     int open;
-    int decided; /* 0: a member that knows of it was faster than shard 0, */
+    int recalled; /* its files may be gone */
+    int decided;  /* 0: a member that knows of it was faster than shard 0, */
     const struct gw_seat *by; /* this one */
     struct gw_manifest manifest;
     uint32_t saved, by_workers;   /* files, and workers' files among them */
@@ -46,7 +47,8 @@ struct cut {
 struct gw_keeper {
     struct gw_coordinator *self;
     struct cut cut[CUTS_MAX];
-    uint64_t newest; /* the last cut's clock, + 1 */
+    uint64_t newest;   /* the last cut's clock, + 1 */
+    uint64_t recalled; /* cuts before it have been given up */
     uint64_t best_clock;
     int has_best;
     uint64_t progress; /* files saved, pieces of others', and manifests */
@@ -339,6 +341,9 @@ static void remove_failed(struct cut *cut)
 static void conclude(struct gw_work *work)
 {
     struct cut *cut = work->owner;
+    if (cut->status == GW_OK && cut->recalled)
+        cut->status = gw_store_has_files(gw_origin_dir(cut->keeper->self),
+                                         &cut->manifest, &cut->error);
     if (cut->status == GW_OK)
         cut->status = write_manifest(cut);
     if (cut->status == GW_OK)
@@ -414,22 +419,41 @@ static void drop_workers(struct cut *cut)
     cut->by_workers = 0;
 }
 
+/* The policy of a cut, which may be another one than that of its clock here:
+   decisions run ahead of reports, and behind them. 0: the job ends. */
+static int find_regime(struct gw_coordinator *self,
+                       const struct gw_decision *decision,
+                       uint64_t version,
+                       struct gw_regime *regime)
+{
+    struct gw_policy_word word;
+    struct gw_error error;
+    enum gw_status status =
+        gw_policy_word_parse(decision->policy, &word, &error);
+    if (status == GW_OK)
+        status = gw_config_check_word(self->config, &word, &error);
+    if (status == GW_OK)
+        status = gw_regime_make(self->config, &word, version, regime, &error);
+    if (status != GW_OK)
+        gw_coordinator_end(self, GW_EPROTO, "decision %" PRIu64 ": %s",
+                           decision->number, error.text);
+    return status == GW_OK;
+}
+
 void gw_keeper_cut(struct gw_coordinator *self,
                    const struct gw_decision *decision,
                    const struct gw_cut *what)
 {
     struct cut *cut = open_cut(self, decision->clock, NULL);
-    uint64_t version = what->version;
-    const struct gw_regime *regime = gw_regimes_at(self, version);
-    if (!cut)
+    struct gw_regime regime;
+    if (!cut || !find_regime(self, decision, what->version, &regime))
         return;
     cut->keeper->newest = decision->clock + 1;
     cut->manifest.state = what->state;
-    /* a faster member may be heard before the policy of this clock is */
     snprintf(cut->manifest.optimizer, sizeof cut->manifest.optimizer, "%.31s",
-             regime->optimizer->name);
-    gw_policy_word_print(&regime->word, cut->manifest.policy);
-    cut->inner = gw_inner_at(self, version);
+             regime.optimizer->name);
+    gw_policy_word_print(&regime.word, cut->manifest.policy);
+    cut->inner = gw_inner_under(self, &regime.word);
     for (size_t i = 0; i < cut->manifest.n_ranks; i++) {
         struct gw_manifest_rank *rank = &cut->manifest.ranks[i];
         rank->data_cursor =
@@ -447,6 +471,44 @@ void gw_keeper_cut(struct gw_coordinator *self,
     maybe_write(cut);
 }
 
+void gw_keeper_rejoin(struct gw_coordinator *self,
+                      const struct gw_decision_state *state)
+{
+    self->keeper->has_best = state->evaluations > 0;
+    self->keeper->best_clock = state->best_clock;
+}
+
+/* Nobody waits for them any more; members may speak of them still. */
+static void forget_before(struct gw_keeper *keeper, uint64_t clock)
+{
+    keeper->recalled = clock;
+    for (size_t i = 0; i < CUTS_MAX; i++)
+        if (keeper->cut[i].manifest.state.clock < clock)
+            keeper->cut[i].open = 0;
+}
+
+/* Shard 0 may not have heard that it is complete. */
+void gw_keeper_recall(struct gw_coordinator *self,
+                      const struct gw_decision *decision,
+                      const struct gw_cut *what)
+{
+    const struct gw_message message = {
+        .kind = GW_MESSAGE_STORED,
+        .stored = {.clock = decision->clock, .ok = 1}};
+    uint64_t newest;
+    forget_before(self->keeper, decision->clock);
+    if (gw_final_checkpoint(self, &newest) && newest == decision->clock) {
+        self->keeper->newest = decision->clock + 1;
+        gw_coordinator_tell(self, gw_roster_leader(self)->peer, &message);
+        return;
+    }
+    struct cut *cut = open_cut(self, decision->clock, NULL);
+    if (!cut)
+        return;
+    cut->recalled = 1;
+    gw_keeper_cut(self, decision, what);
+}
+
 int gw_keeper_awaits(struct gw_coordinator *self,
                      const struct gw_seat *who,
                      uint64_t clock,
@@ -455,8 +517,8 @@ int gw_keeper_awaits(struct gw_coordinator *self,
     const struct cut *cut = NULL;
     char own[GW_FILE_NAME_MAX];
     gw_roster_file_name(self, who, own);
-    if (self->phase < GW_PHASE_STARTING || self->phase >= GW_PHASE_ENDING ||
-        strcmp(name, own) != 0)
+    if (self->phase < GW_PHASE_STARTING || self->phase == GW_PHASE_REJOINING ||
+        self->phase >= GW_PHASE_ENDING || strcmp(name, own) != 0)
         return 0;
     /* decisions and files of members arrive in any order */
     cut = find_cut(self->keeper, clock);
@@ -472,7 +534,11 @@ void gw_keeper_saved(struct gw_coordinator *self,
     struct cut *cut = find_cut(self->keeper, saved->clock);
     char own[GW_FILE_NAME_MAX];
     gw_roster_file_name(self, who, own);
-    if (self->phase >= GW_PHASE_ENDING ||
+    uint64_t newest;
+    int is_complete =
+        gw_final_checkpoint(self, &newest) && saved->clock <= newest;
+    if (self->phase >= GW_PHASE_ENDING || (!cut && is_complete) ||
+        saved->clock < self->keeper->recalled ||
         (cut && strcmp(saved->file, own) == 0 && has_saved(cut, own)))
         return; /* too late, or said already */
     if (!gw_keeper_awaits(self, who, saved->clock, saved->file)) {

@@ -16,6 +16,7 @@ void gw_origin_close(struct gw_coordinator *self);
 /* The state with which the job begins. */
 const struct gw_decision_state *
 gw_origin_state(const struct gw_coordinator *self);
+const char *gw_origin_token(const struct gw_coordinator *self);
 /* checkpoint.dir, where there is one, and the directory that the job goes on
    from, where it does: entered, until the origin is closed. Thread: any. */
 struct gw_disk *gw_origin_dir(struct gw_coordinator *self);
@@ -74,6 +75,14 @@ void gw_keeper_cut(struct gw_coordinator *self,
 void gw_keeper_saved(struct gw_coordinator *self,
                      struct gw_seat *who,
                      const struct gw_saved *saved);
+/* The same for the last cut before this coordinator took another's place: it
+   may be complete, or come to be it, or never. */
+void gw_keeper_recall(struct gw_coordinator *self,
+                      const struct gw_decision *decision,
+                      const struct gw_cut *cut);
+/* The job stands there. */
+void gw_keeper_rejoin(struct gw_coordinator *self,
+                      const struct gw_decision_state *state);
 /* The clock of the last cut that is decided, or that the job goes on from, + 1;
    0: there is none. */
 uint64_t gw_keeper_newest(const struct gw_coordinator *self);
@@ -106,6 +115,9 @@ enum gw_status gw_inner_open(struct gw_coordinator *self,
 /* The optimizer that workers run under the policy of this clock and keep state
    of, "" for none. */
 const char *gw_inner_at(const struct gw_coordinator *self, uint64_t clock);
+/* The same under this word. */
+const char *gw_inner_under(const struct gw_coordinator *self,
+                           const struct gw_policy_word *word);
 /* This word may come into force: a worker's file may be here before its
    decision is. */
 void gw_inner_expect(struct gw_coordinator *self,

@@ -58,7 +58,9 @@ died(struct gw_coordinator *self, struct gw_seat *who, const char *format, ...)
     va_start(args, format);
     gw_text_print(text, sizeof text, format, args);
     va_end(args);
-    if (who->role == GW_ROLE_WORKER && who->bye)
+    if (self->phase == GW_PHASE_REJOINING)
+        gw_rejoin_lost(self, who, text);
+    else if (who->role == GW_ROLE_WORKER && who->bye)
         gw_log_info(self->log, "%s, behind its last step", text);
     else if (!gw_vacant_make(self, who, text))
         gw_coordinator_end_and_look(self, GW_EDEAD, "%s", text);
@@ -70,13 +72,22 @@ void gw_coordinator_lost(struct gw_coordinator *self,
                          const char *why)
 {
     struct gw_seat *who = gw_roster_of(self, peer);
-    char paused[GW_PAUSED_BYTES];
     if (self->phase >= GW_PHASE_ENDING || !who)
         return;
+    if (status != GW_ETIMEOUT || has_new_fault(self, who) ||
+        !gw_suspect_begin(self, who))
+        gw_coordinator_give_up(self, who, why);
+}
+
+void gw_coordinator_give_up(struct gw_coordinator *self,
+                            struct gw_seat *who,
+                            const char *why)
+{
+    const struct gw_peer *peer = who->peer;
+    char paused[GW_PAUSED_BYTES];
     gw_steps_set(self, gw_coordinator_step(self));
     uint64_t step = gw_steps_known(self);
     double silent = (double)gw_peer_silent_us(peer) / 1e6;
-    (void)status;
     /* if they took this process for dead, they have left */
     gw_member_paused_words(self->member, paused);
     if (has_new_fault(self, who))
@@ -152,8 +163,9 @@ int gw_coordinator_gone(struct gw_coordinator *self,
              gw_steps_known(self), how);
         return 0;
     }
-    if (find_process(gw_roster_gone(self), machine, pid))
-        return 0; /* which is known */
+    if (find_process(gw_roster_gone(self), machine, pid) ||
+        gw_rejoin_gone(self, pid) || self->phase == GW_PHASE_REJOINING)
+        return 0; /* which is known, or had not joined the job */
     if (gw_vacant_any(self))
         return 1;
     end_without(self, pid, how);
@@ -178,6 +190,11 @@ void gw_coordinator_program_ended(struct gw_coordinator *self,
                                     "%s ended at step %" PRIu64
                                     ", before the job was complete: %s",
                                     who->peer->name, gw_steps_known(self), how);
+    else if (self->phase == GW_PHASE_REJOINING)
+        gw_coordinator_end_and_look(self, status,
+                                    "worker %u ended while the job had no "
+                                    "coordinator: %s",
+                                    rank, how);
     else if (declined)
         gw_coordinator_end(self, GW_EREFUSED, "%s", declined);
     else if (code)

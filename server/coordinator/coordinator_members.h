@@ -2,6 +2,7 @@
 #ifndef GW_SERVER_COORDINATOR_MEMBERS_H
 #define GW_SERVER_COORDINATOR_MEMBERS_H
 
+#include "server/checkpoint/membership.h"
 #include "server/coordinator/coordinator_state.h"
 
 /* ---- coordinator_join.c ---- */
@@ -14,6 +15,10 @@ void gw_coordinator_joined(struct gw_coordinator *self,
 
 /* One more has joined: numbers shards and tells the view, if it is the last. */
 void gw_start_maybe_complete(struct gw_coordinator *self);
+/* A job that leaves settings to its program has them from here on, as workers
+   have declared them. */
+enum gw_status gw_start_take_program(struct gw_coordinator *self,
+                                     struct gw_error *error);
 /* "worker 1 (host, pid 7)", as lines name it. */
 void gw_start_name_member(struct gw_seat *one);
 void gw_coordinator_declared(struct gw_coordinator *self,
@@ -63,6 +68,8 @@ enum gw_status gw_coordinator_tell_all(struct gw_coordinator *self);
 /* The keys of worker 0, all of which are here, to a worker that has others and
    ends the job by their first difference. */
 void gw_coordinator_tell_keys(struct gw_coordinator *self, struct gw_seat *to);
+/* All have been told by another coordinator. GW_ENOMEM. */
+enum gw_status gw_coordinator_tell_rejoined(struct gw_coordinator *self);
 /* Keys and start behind it. Arrays of the start outlive the teller. */
 void gw_coordinator_tell_start(struct gw_coordinator *self,
                                const struct gw_start *start);
@@ -80,6 +87,7 @@ const struct gw_start *gw_teller_start(const struct gw_coordinator *self);
 /* A view of a later epoch: one member is new. */
 void gw_coordinator_tell_member(struct gw_coordinator *self,
                                 struct gw_seat *to,
+                                uint64_t epoch,
                                 const struct gw_seat *one);
 
 /* ---- coordinator_vacant.c ---- */
@@ -92,6 +100,9 @@ void gw_vacant_close(struct gw_coordinator *self);
 int gw_vacant_make(struct gw_coordinator *self,
                    struct gw_seat *who,
                    const char *died);
+/* Another worker could take its place. */
+int gw_vacant_may_replace(const struct gw_coordinator *self,
+                          const struct gw_seat *who);
 /* The peer was the worker of a rank that waits; it is heard again, and goes on
    as before. */
 int gw_vacant_keeps(const struct gw_coordinator *self,
@@ -122,6 +133,67 @@ void gw_vacant_awaited(const struct gw_coordinator *self,
 /* A line for each rank that waits; bytes, at most `room`. */
 size_t
 gw_vacant_print(const struct gw_coordinator *self, char *text, size_t room);
+
+/* ---- coordinator_register.c ---- */
+
+/* Where this one takes another's place: its phase, job and silence are those.
+   GW_EMISMATCH, the errors of gw_membership_read. */
+enum gw_status gw_register_open(struct gw_coordinator *self,
+                                struct gw_error *error);
+void gw_register_close(struct gw_coordinator *self);
+/* The list of the coordinator before; NULL: this one takes nobody's place. */
+const struct gw_membership *
+gw_register_before(const struct gw_coordinator *self);
+/* Another coordinator could take the place of this one. */
+int gw_register_outlives(const struct gw_coordinator *self);
+/* Workers of a host push one sum. */
+int gw_register_sums(const struct gw_coordinator *self);
+/* The members get their start. From here on, when all have it and the job runs,
+   the register is written: called often. */
+void gw_register_begin(struct gw_coordinator *self, int sums);
+void gw_register_maybe_write(struct gw_coordinator *self);
+/* The members are these now. `then`, if it is not NULL, is called when that is
+   written, or cannot be: others hear of it no earlier. It is called at once
+   where there is no register, and not at all where the job ends. */
+void gw_register_write(struct gw_coordinator *self,
+                       void (*then)(struct gw_coordinator *self));
+/* The job ends: the register goes, before `settle` returns, which comes before
+   the directory is closed. */
+void gw_register_end(struct gw_coordinator *self);
+void gw_register_settle(struct gw_coordinator *self);
+
+/* ---- coordinator_rejoin.c ---- */
+
+enum gw_status gw_rejoin_open(struct gw_coordinator *self,
+                              struct gw_error *error);
+void gw_rejoin_close(struct gw_coordinator *self);
+/* NULL: the process is a member that may come back; else why not. */
+const char *gw_rejoin_fault(const struct gw_coordinator *self,
+                            const struct gw_peer *peer,
+                            const struct gw_join *join);
+/* Its number, and that of its server process; then it has its seat. */
+void gw_rejoin_place(const struct gw_coordinator *self,
+                     const struct gw_peer *peer,
+                     uint32_t *id_p,
+                     uint32_t *server_p);
+void gw_rejoin_taken(struct gw_coordinator *self, struct gw_seat *who);
+void gw_rejoin_declared(struct gw_coordinator *self,
+                        struct gw_seat *who,
+                        const struct gw_declare *declare);
+/* A process of this machine is gone: non-zero where it was a member. */
+int gw_rejoin_gone(struct gw_coordinator *self, uint32_t pid);
+/* One that had come back has died. */
+void gw_rejoin_lost(struct gw_coordinator *self,
+                    struct gw_seat *who,
+                    const char *text);
+/* Non-zero where the standing was asked for here. */
+int gw_rejoin_standing(struct gw_coordinator *self,
+                       struct gw_seat *shard,
+                       const struct gw_standing *standing);
+/* A member that has not come back, as a thing that is waited for. */
+void gw_rejoin_awaited(const struct gw_coordinator *self,
+                       char *text,
+                       size_t room);
 
 /* ---- coordinator_decline.c ---- */
 

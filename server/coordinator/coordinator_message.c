@@ -57,8 +57,19 @@ static enum gw_status admit(void *owner,
 
 static void link_up(void *owner, struct gw_peer *peer, unsigned link)
 {
+    struct gw_seat *who = gw_roster_of(owner, peer);
     (void)link;
+    if (who)
+        who->broke = 0;
     gw_vacant_heard(owner, peer);
+}
+
+/* Members have closed their links to this process then. */
+static int was_paused(const struct gw_coordinator *self)
+{
+    char words[GW_PAUSED_BYTES];
+    gw_member_paused_words(self->member, words);
+    return words[0] != '\0';
 }
 
 static void link_down(void *owner,
@@ -76,6 +87,7 @@ static void link_down(void *owner,
         gw_coordinator_faulted(self, who, "", why);
     } else if (who) {
         /* it comes back, or a death is told */
+        who->broke = status != GW_ETIMEOUT && !was_paused(self);
         gw_log_info(self->log, "connection to %s broke: %s (%s)", peer->name,
                     why, gw_status_text(status));
     }
@@ -154,7 +166,9 @@ static void got_standing(void *owner,
                          struct gw_peer *peer,
                          const struct gw_message *message)
 {
-    gw_vacant_standing(owner, gw_roster_of(owner, peer), &message->standing);
+    struct gw_seat *shard = gw_roster_of(owner, peer);
+    if (!gw_rejoin_standing(owner, shard, &message->standing))
+        gw_vacant_standing(owner, shard, &message->standing);
 }
 
 static void
@@ -238,6 +252,7 @@ static void got_decision(void *owner,
 
 static const struct gw_message_handler handlers[] = {
     {GW_FROM_STRANGER, GW_MESSAGE_JOIN, got_join},
+    {GW_FROM_STRANGER, GW_MESSAGE_DECLARE, got_good_bye},
     {GW_FROM_STRANGER | GW_FROM_OBSERVER, GW_MESSAGE_BYE, got_good_bye},
     {GW_FROM_STRANGER | GW_FROM_OBSERVER, GW_MESSAGE_END, got_good_bye},
     {GW_FROM_OBSERVER, GW_MESSAGE_STATUS, got_status},

@@ -17,20 +17,34 @@
 #include "server/coordinator/coordinator_members.h"
 #include "server/coordinator/coordinator_run.h"
 
-#define TOKEN_MAX 64
-
 struct gw_origin {
     struct gw_begin begin;
     struct gw_decision_state state; /* with which the job begins */
     struct gw_disk dir;             /* checkpoint.dir, entered */
     struct gw_disk resume_dir; /* the one of --resume, if that is another */
-    char token[TOKEN_MAX]; /* contents of a file in both, while the job runs: */
+    char token[GW_TOKEN_MAX]; /* contents of a file in both, while the job runs:
+                               */
     struct gw_file *held, *held_resume;
 };
 
 static void note(void *owner, const char *text)
 {
     gw_coordinator_note(owner, "%s", text);
+}
+
+/* The job has begun already; shard 0 tells where it stands. */
+static void rejoin(struct gw_coordinator *self)
+{
+    struct gw_origin *origin = self->origin;
+    const struct gw_membership *before = gw_register_before(self);
+    uint64_t newest;
+    origin->begin.resume = NULL;
+    origin->begin.cut = before->from;
+    origin->state.clock = before->begin;
+    gw_steps_resume(self, before->begin);
+    if (gw_begin_newest(self->loop->disk, self->config->checkpoint.dir,
+                        &newest))
+        gw_final_add_checkpoint(self, newest);
 }
 
 static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
@@ -47,6 +61,10 @@ static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
         .note = note,
         .owner = self,
     };
+    if (gw_register_before(self)) {
+        rejoin(self);
+        return GW_OK;
+    }
     enum gw_status status = gw_begin_find(begin, error);
     if (status != GW_OK)
         return status;
@@ -116,7 +134,11 @@ static enum gw_status make_token(struct gw_coordinator *self,
     enum gw_access access = self->config->checkpoint.access;
     uint64_t number;
     gw_loop_random(self->loop, &number, sizeof number);
-    snprintf(origin->token, sizeof origin->token, "%016" PRIx64, number);
+    if (gw_register_before(self)) /* members have been told that one */
+        snprintf(origin->token, sizeof origin->token, "%s",
+                 gw_register_before(self)->token);
+    else
+        snprintf(origin->token, sizeof origin->token, "%016" PRIx64, number);
     enum gw_status status = enter_resume(self, error);
     if (status != GW_OK)
         return status;
@@ -164,10 +186,11 @@ enum gw_status gw_origin_open(struct gw_coordinator *self,
     if (status == GW_OK)
         status = make_token(self, error);
     /* nobody else can write there from now on; until now somebody may have */
-    if (status == GW_OK && origin->begin.dir[0] &&
-        !is_asked_to_resume(&origin->begin))
+    if (status != GW_OK || !origin->begin.dir[0] || gw_register_before(self))
+        return status;
+    if (!is_asked_to_resume(&origin->begin))
         status = gw_begin_check_empty(&origin->begin, error);
-    if (status == GW_OK && origin->begin.dir[0])
+    if (status == GW_OK)
         look_around(self);
     return status;
 }
@@ -190,6 +213,16 @@ const struct gw_decision_state *
 gw_origin_state(const struct gw_coordinator *self)
 {
     return &self->origin->state;
+}
+
+uint64_t gw_coordinator_first_step(const struct gw_coordinator *self)
+{
+    return self->origin->state.clock;
+}
+
+const char *gw_origin_token(const struct gw_coordinator *self)
+{
+    return self->origin->token;
 }
 
 struct gw_disk *gw_origin_dir(struct gw_coordinator *self)

@@ -22,6 +22,7 @@ struct gw_regimes {
     /* The last one first: workers may tell of steps under the next policy while
        a cut, or a step of another worker, before it is still on its way. */
     struct coming past[2];
+    int has_changed;             /* before this coordinator began */
     int is_asked;                /* for a word that is not decided yet: */
     struct gw_policy_word asked; /* the last one */
 };
@@ -50,6 +51,15 @@ void gw_regimes_begin(struct gw_coordinator *self,
                       uint64_t pushes)
 {
     self->regimes->now = (struct coming){*regime, clock, pushes};
+}
+
+void gw_regimes_rejoin(struct gw_coordinator *self,
+                       const struct gw_regime *regime,
+                       uint64_t clock,
+                       uint64_t pushes)
+{
+    gw_regimes_begin(self, regime, clock, pushes);
+    self->regimes->has_changed = clock != gw_steps_begin(self);
 }
 
 /* ---- questions ---- */
@@ -81,7 +91,8 @@ uint64_t gw_regimes_next_clock(const struct gw_coordinator *self)
 
 int gw_regimes_has_changed(const struct gw_coordinator *self)
 {
-    return self->regimes->past[0].clock != UINT64_MAX;
+    return self->regimes->has_changed ||
+           self->regimes->past[0].clock != UINT64_MAX;
 }
 
 static int has_begun(const struct coming *one, uint64_t clock)

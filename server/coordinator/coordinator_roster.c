@@ -147,6 +147,18 @@ void gw_roster_add_server(struct gw_coordinator *self, uint64_t process)
     self->roster->server_process[self->roster->servers++] = process;
 }
 
+void gw_roster_place_server(struct gw_coordinator *self,
+                            uint32_t number,
+                            uint64_t process)
+{
+    struct gw_roster *roster = self->roster;
+    if (number >= self->config->cluster.servers)
+        return;
+    roster->server_process[number] = process;
+    if (roster->servers <= number)
+        roster->servers = number + 1;
+}
+
 uint32_t gw_roster_workers(const struct gw_coordinator *self)
 {
     return self->roster->workers;

@@ -66,7 +66,10 @@ static void got_cut(struct gw_coordinator *self,
     struct gw_cut cut = {.version = 0};
     gw_cut_read(decision, &cut); /* it has no fault, so it can be read */
     gw_decided_set_cut(self, decision->clock);
-    gw_keeper_cut(self, decision, &cut);
+    if (gw_decided_is_recalled(self, decision->number))
+        gw_keeper_recall(self, decision, &cut);
+    else
+        gw_keeper_cut(self, decision, &cut);
 }
 
 static void got_score(struct gw_coordinator *self,

@@ -83,6 +83,11 @@ void gw_gather_count(struct gw_coordinator *self,
 void gw_gather_skip(struct gw_coordinator *self, uint64_t clock);
 /* Another policy begins at this clock. */
 void gw_gather_restart(struct gw_coordinator *self, uint64_t clock);
+/* This coordinator begins at this clock; so many steps were skipped since the
+   policy began. */
+void gw_gather_rejoin(struct gw_coordinator *self,
+                      uint64_t clock,
+                      uint64_t skips);
 /* Asks workers for the present step where none was told for as long as
    log.every says. Called often, while the job runs. */
 void gw_gather_poll(struct gw_coordinator *self, uint64_t now);
@@ -128,6 +133,11 @@ void gw_regimes_begin(struct gw_coordinator *self,
                       const struct gw_regime *regime,
                       uint64_t clock,
                       uint64_t pushes);
+/* The same for a coordinator that takes another's place. */
+void gw_regimes_rejoin(struct gw_coordinator *self,
+                       const struct gw_regime *regime,
+                       uint64_t clock,
+                       uint64_t pushes);
 /* The policy in force, the clock where it began, and the pushes that were
    applied by then. */
 const struct gw_regime *gw_regimes_now(const struct gw_coordinator *self);
@@ -169,8 +179,15 @@ int gw_regimes_is_asked(const struct gw_coordinator *self);
 enum gw_status gw_decided_open(struct gw_coordinator *self,
                                struct gw_error *error);
 void gw_decided_close(struct gw_coordinator *self);
-/* The number of the last decision that is here. */
+/* All decisions up to this number are known, and the last one that came. */
 uint64_t gw_decided_number(const struct gw_coordinator *self);
+uint64_t gw_decided_last(const struct gw_coordinator *self);
+/* This coordinator begins in the middle of the stream, behind that number. Of
+   those before it shard 0 tells the ones that still matter once more. */
+void gw_decided_rejoin(struct gw_coordinator *self,
+                       uint64_t number,
+                       uint64_t renumbered);
+int gw_decided_is_recalled(const struct gw_coordinator *self, uint64_t number);
 void gw_decided_set_number(struct gw_coordinator *self, uint64_t number);
 /* The last decision that numbered the clocks again from a common one. */
 uint64_t gw_decided_renumbered(const struct gw_coordinator *self);

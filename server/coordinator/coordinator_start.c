@@ -76,32 +76,38 @@ static void tell_program(struct gw_coordinator *self,
                             gw_config_clip_key(self->config), program->clip);
 }
 
-/* A job that leaves settings to its program has them from here on. */
-static enum gw_status take_program(struct gw_coordinator *self,
-                                   struct gw_program *program_p,
-                                   struct gw_error *error)
+static struct gw_program program_of(const struct gw_coordinator *self)
 {
     const struct gw_declare *declare = gw_declaration(self);
     const char *name = declare->optimizer;
-    int is_named = name[0] != '\0';
     if (strcmp(name, self->config->optimizer.kind) == 0)
         name = "";
-    else if (!is_named && gw_config_optimizer_is_open(self->config))
+    else if (!name[0] && gw_config_optimizer_is_open(self->config))
         name = "momentum";
-    *program_p = (struct gw_program){.optimizer = name, .clip = declare->clip};
-    if (!name[0] && declare->clip == 0)
+    return (struct gw_program){.optimizer = name, .clip = declare->clip};
+}
+
+enum gw_status gw_start_take_program(struct gw_coordinator *self,
+                                     struct gw_error *error)
+{
+    const struct gw_program program = program_of(self);
+    if (!program.optimizer[0] && program.clip == 0)
         return GW_OK;
-    enum gw_status status =
-        gw_config_take_program(&self->own, program_p, error);
+    enum gw_status status = gw_config_take_program(&self->own, &program, error);
     if (status != GW_OK)
         return status;
-    tell_program(self, program_p, is_named);
     self->expects_inner = 0;
     status = gw_inner_open(self, error);
     return status == GW_OK ? gw_origin_take_program(self, error) : status;
 }
 
 static void maybe_start(struct gw_coordinator *self);
+
+static void tell(struct gw_coordinator *self, const struct gw_start *start)
+{
+    gw_register_begin(self, start->groups_n > 0);
+    gw_coordinator_tell_start(self, start);
+}
 
 /* All members are here and the workers agree: everyone may begin. */
 static void start(struct gw_coordinator *self)
@@ -110,9 +116,10 @@ static void start(struct gw_coordinator *self)
     const struct gw_declare *declare = gw_declaration(self);
     if (!gw_splitter_hand_over(self, maybe_start))
         return;
-    struct gw_program program;
+    const struct gw_program program = program_of(self);
     tell_devices(self);
-    if (take_program(self, &program, &error) != GW_OK ||
+    tell_program(self, &program, declare->optimizer[0] != '\0');
+    if (gw_start_take_program(self, &error) != GW_OK ||
         gw_origin_check(self, &error) != GW_OK) {
         gw_coordinator_end(self, error.status, "%s", error.text);
         return;
@@ -129,7 +136,8 @@ static void start(struct gw_coordinator *self)
                              .clip = program.clip,
                              .resume = "",
                              .dir = "",
-                             .token = ""};
+                             .token = "",
+                             .outlives = gw_register_outlives(self) != 0};
     for (uint32_t rank = 0; rank < self->config->cluster.workers; rank++)
         gw_steps_set_first(self, rank, gw_origin_first_clock(self, rank));
     self->phase = GW_PHASE_STARTING;
@@ -138,7 +146,7 @@ static void start(struct gw_coordinator *self)
     if (gw_grouper_fill_start(self, &start, &error) != GW_OK)
         gw_coordinator_end(self, error.status, "%s", error.text);
     else
-        gw_coordinator_tell_start(self, &start);
+        tell(self, &start);
 }
 
 /* Workers with other keys than worker 0 are told its keys. */
@@ -251,6 +259,10 @@ void gw_coordinator_declared(struct gw_coordinator *self,
                              struct gw_seat *who,
                              const struct gw_declare *declare)
 {
+    if (self->phase == GW_PHASE_REJOINING) {
+        gw_rejoin_declared(self, who, declare);
+        return;
+    }
     if (who->again && self->phase == GW_PHASE_RUNNING) {
         gw_vacant_declared(self, who, declare);
         return;
@@ -304,6 +316,7 @@ void gw_coordinator_ready(struct gw_coordinator *self, struct gw_seat *who)
     if (count_ready(self) < gw_roster_shards(self))
         return;
     self->phase = GW_PHASE_RUNNING;
+    gw_register_maybe_write(self);
     gw_stop_running(self);
     self->options.events->running(self->options.owner);
     /* this may have come when all was over already, on a link that broke */

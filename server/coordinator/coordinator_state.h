@@ -20,6 +20,8 @@
  *   coordinator_strangers.c  peers that have logged in and not joined
  *   coordinator_group.c      workers that sum before they push
  *   coordinator_vacant.c     workers in the place of others that have died
+ *   coordinator_register.c   the list of members, for another coordinator
+ *   coordinator_rejoin.c     which takes the place of one that has died
  *   coordinator_tell.c       view, keys and start, sent to every member
  *   coordinator_declare.c    keys and data as rank 0 declared them
  *
@@ -37,6 +39,7 @@
  *   coordinator_end.h: the end
  *   coordinator_stop.c       all steps done, or a stop
  *   coordinator_lost.c       lost and faulty members
+ *   coordinator_suspect.c    silent members that are waited for
  *   coordinator_look.c       checkpoints that are left at the end
  *
  *   coordinator_keep.h: checkpoints
@@ -65,6 +68,7 @@
 enum gw_phase {
     GW_PHASE_GATHERING, /* members join */
     GW_PHASE_STARTING,  /* all are here: shards make or load their weights */
+    GW_PHASE_REJOINING, /* the job runs, and this is another coordinator */
     GW_PHASE_RUNNING,
     GW_PHASE_ENDING, /* END is sent; members leave */
     GW_PHASE_OVER,
@@ -119,6 +123,9 @@ struct gw_seat {
     int saves;
     uint64_t saves_from;
 
+    int broke;   /* its last connection was not closed by this side */
+    int suspect; /* coordinator_suspect.c: it is silent, and waited for */
+
     /* coordinator_lost.c: how it broke the protocol last, and when, or 0 */
     char fault[GW_PEER_FAULT_MAX + 64];
     uint64_t fault_us;
@@ -164,6 +171,8 @@ struct gw_coordinator {
     int has_local;       /* it listens at options.local */
     int expects_inner;   /* coordinator_inner.c */
 
+    struct gw_register *book;
+    struct gw_rejoin *rejoin;
     struct gw_roster *roster;
     struct gw_final *final;
     struct gw_ending *ending;
@@ -218,6 +227,10 @@ void gw_roster_print(const struct gw_seat *one, char name[GW_PEER_NAME_MAX]);
 uint32_t gw_roster_server(const struct gw_coordinator *self, uint64_t process);
 void gw_roster_add_server(struct gw_coordinator *self, uint64_t process);
 /* Joined so far; shards are 0 until all are here and numbered. */
+/* The server process of that number, of one that is back. */
+void gw_roster_place_server(struct gw_coordinator *self,
+                            uint32_t number,
+                            uint64_t process);
 uint32_t gw_roster_workers(const struct gw_coordinator *self);
 uint32_t gw_roster_servers(const struct gw_coordinator *self);
 uint32_t gw_roster_shards(const struct gw_coordinator *self);

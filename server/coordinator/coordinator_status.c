@@ -11,8 +11,8 @@
 
 static const char *phase_name(enum gw_phase phase)
 {
-    static const char *const names[] = {"gathering", "starting", "running",
-                                        "ending", "over"};
+    static const char *const names[] = {"gathering", "starting", "rejoining",
+                                        "running",   "ending",   "over"};
     return names[phase];
 }
 

@@ -120,7 +120,8 @@ uint64_t gw_coordinator_step(const struct gw_coordinator *self)
     }
     for (const struct gw_seat *one = gw_roster_first(self); one;
          one = one->next)
-        if (one->role == GW_ROLE_WORKER && one->peer->clock > step &&
+        if (one->role == GW_ROLE_WORKER && one->peer &&
+            one->peer->clock > step &&
             !gw_steps_is_beyond(self, one->peer->clock))
             step = one->peer->clock;
     return step;

@@ -180,25 +180,38 @@ void gw_stop_in_vain(struct gw_coordinator *self,
 /* Nothing to be saved yet. */
 static int stop_early(struct gw_coordinator *self)
 {
-    if (self->phase >= GW_PHASE_RUNNING && gw_roster_leader(self))
+    if (self->phase >= GW_PHASE_REJOINING)
         return 0;
     gw_coordinator_end(self, GW_EINTERRUPTED, "stopped before the first step");
     return 1;
+}
+
+static void tell_stop(struct gw_coordinator *self)
+{
+    const struct gw_message message = {.kind = GW_MESSAGE_STOP,
+                                       .stop = {.text = "it is asked for"}};
+    gw_coordinator_tell(self, gw_roster_leader(self)->peer, &message);
 }
 
 /* The watch sees to it that the step and its checkpoint come on. */
 void gw_coordinator_stop(struct gw_coordinator *self, const char *why)
 {
     struct gw_stopping *stopping = self->stopping;
-    struct gw_message message = {.kind = GW_MESSAGE_STOP,
-                                 .stop = {.text = why}};
     if (stop_early(self) || self->phase > GW_PHASE_RUNNING ||
         stopping->is_asked)
         return;
     stopping->is_asked = 1;
     stopping->since_us = gw_loop_now(self->loop);
     gw_log_info(self->log, "stopping: %s", why);
-    gw_coordinator_tell(self, gw_roster_leader(self)->peer, &message);
+    if (self->phase == GW_PHASE_RUNNING)
+        tell_stop(self);
+}
+
+void gw_stop_rejoined(struct gw_coordinator *self)
+{
+    if (self->stopping->is_asked)
+        tell_stop(self);
+    gw_stop_running(self);
 }
 
 /* ---- the program of rank 0 has no further step ---- */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "proto/groups.h"
+#include "server/coordinator/coordinator_keep.h"
 #include "transport/link/backlog.h"
 
 /* Messages ahead: as many as a member acknowledges at once. */
@@ -87,15 +88,15 @@ static void tell_members(struct gw_coordinator *self, struct gw_seat *to)
 
 void gw_coordinator_tell_member(struct gw_coordinator *self,
                                 struct gw_seat *to,
+                                uint64_t epoch,
                                 const struct gw_seat *one)
 {
     const struct gw_view_member member = view_of(self, one, to);
-    const struct gw_message message = {
-        .kind = GW_MESSAGE_VIEW,
-        .view = {.epoch = gw_member_epoch(self->member),
-                 .members_total = 1,
-                 .members_n = 1,
-                 .members = &member}};
+    const struct gw_message message = {.kind = GW_MESSAGE_VIEW,
+                                       .view = {.epoch = epoch,
+                                                .members_total = 1,
+                                                .members_n = 1,
+                                                .members = &member}};
     gw_coordinator_tell(self, to->peer, &message);
 }
 
@@ -145,6 +146,8 @@ static void look_at(void *owner, uint32_t number)
 {
     struct gw_coordinator *self = owner;
     struct gw_seat *to = self->teller->seat[number];
+    if (!to->peer)
+        return;
     if (self->phase < GW_PHASE_ENDING && gw_peer_untaken(to->peer) < AHEAD &&
         tell_next(self, to))
         gw_backlog_add(&self->teller->backlog, number);
@@ -156,6 +159,8 @@ static void taken(struct gw_peer *peer)
     if (!who->telling.started)
         gw_backlog_add(&who->telling.self->teller->backlog,
                        who->telling.number);
+    else
+        gw_register_maybe_write(who->telling.self);
 }
 
 enum gw_status gw_teller_open(struct gw_coordinator *self,
@@ -181,7 +186,7 @@ void gw_teller_close(struct gw_coordinator *self)
     self->teller = NULL;
 }
 
-enum gw_status gw_coordinator_tell_all(struct gw_coordinator *self)
+static enum gw_status number_seats(struct gw_coordinator *self)
 {
     struct gw_teller *teller = self->teller;
     uint32_t members = gw_roster_workers(self) + gw_roster_shards(self), n = 0;
@@ -190,11 +195,48 @@ enum gw_status gw_coordinator_tell_all(struct gw_coordinator *self)
         return GW_ENOMEM;
     for (struct gw_seat *one = gw_roster_first(self); one; one = one->next) {
         one->telling = (struct gw_telling){.self = self, .number = n};
-        one->peer->taken = taken;
+        if (one->peer) /* else a place that is vacant */
+            one->peer->taken = taken;
         teller->seat[n++] = one;
     }
     teller->members = members;
-    gw_backlog_add_all(&teller->backlog);
+    return GW_OK;
+}
+
+enum gw_status gw_coordinator_tell_all(struct gw_coordinator *self)
+{
+    enum gw_status status = number_seats(self);
+    if (status == GW_OK)
+        gw_backlog_add_all(&self->teller->backlog);
+    return status;
+}
+
+/* A worker that begins later has the start of a job that goes on. */
+static void fill_start(struct gw_coordinator *self, struct gw_start *start)
+{
+    const struct gw_declare *declare = gw_declaration(self);
+    *start = (struct gw_start){.total_steps = declare->total_steps,
+                               .course = declare->course,
+                               .test_samples = declare->test_samples,
+                               .state = *gw_origin_state(self),
+                               .silence_us = self->silence_us,
+                               .optimizer = "",
+                               .resume = "",
+                               .outlives = 1};
+    gw_origin_fill_start(self, start);
+}
+
+enum gw_status gw_coordinator_tell_rejoined(struct gw_coordinator *self)
+{
+    struct gw_teller *teller = self->teller;
+    enum gw_status status = number_seats(self);
+    if (status != GW_OK)
+        return status;
+    fill_start(self, &teller->start);
+    for (uint32_t i = 0; i < teller->members; i++) {
+        teller->seat[i]->telling.members = teller->members;
+        teller->seat[i]->telling.started = teller->seat[i]->peer != NULL;
+    }
     return GW_OK;
 }
 

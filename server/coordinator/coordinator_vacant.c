@@ -41,6 +41,7 @@ struct vacancy {
     struct gw_seat *before;             /* perhaps alive; NULL: it is not */
     struct gw_seat *who;                /* joined; NULL: nobody has */
     uint64_t epoch;    /* of the view that shards answer; 0: not yet */
+    int is_told;       /* that view is */
     uint32_t standing; /* answers, so far: */
     uint64_t least, most;
     int ready;
@@ -97,12 +98,12 @@ static int can_be_made_again(const struct gw_coordinator *self)
     return regime->lockstep && gw_regimes_next_clock(self) == UINT64_MAX &&
            !gw_regimes_is_asked(self) && has_one_policy(self) &&
            !gw_config_is_external(config) && !self->splitter &&
-           gw_teller_start(self)->groups_n == 0 &&
+           !gw_register_sums(self) &&
            strcmp(config->train.loss_scale, "dynamic") != 0;
 }
 
-static int may_replace(const struct gw_coordinator *self,
-                       const struct gw_seat *who)
+int gw_vacant_may_replace(const struct gw_coordinator *self,
+                          const struct gw_seat *who)
 {
     return self->phase == GW_PHASE_RUNNING && who->role == GW_ROLE_WORKER &&
            !who->bye && !gw_stop_is_asked(self, NULL) &&
@@ -134,7 +135,7 @@ static struct vacancy *add(struct gw_coordinator *self,
 /* Nothing is heard any more of the one that was there. */
 static void close_before(struct vacancy *vacancy)
 {
-    if (vacancy->before)
+    if (vacancy->before && vacancy->before->peer)
         gw_peer_close(vacancy->before->peer);
     vacancy->before = NULL;
 }
@@ -188,13 +189,14 @@ int gw_vacant_make(struct gw_coordinator *self,
                    const char *died)
 {
     struct vacancy *vacancy =
-        may_replace(self, who) ? make(self, who, died) : NULL;
+        gw_vacant_may_replace(self, who) ? make(self, who, died) : NULL;
     if (!vacancy)
         return 0;
     vacancy->since_us = gw_loop_now(self->loop);
     gw_coordinator_note(self, "%s; waiting %.10g s for another one", died,
                         self->config->cluster.patience);
     vacancy->before = who;
+    gw_register_write(self, NULL);
     int is_ended = wait_for_another(self, vacancy);
     if (is_ended || !who->telling.started) /* else shards have it as theirs */
         close_before(vacancy);
@@ -225,6 +227,7 @@ void gw_vacant_heard(struct gw_coordinator *self, const struct gw_peer *peer)
     if (!vacancy || self->phase >= GW_PHASE_ENDING)
         return;
     gw_roster_restore(self, vacancy->before);
+    gw_register_write(self, NULL);
     gw_coordinator_note(self, "%s is back after %.1f s", peer->name,
                         (double)(gw_loop_now(self->loop) - vacancy->since_us) /
                             1e6);
@@ -283,17 +286,38 @@ turn_away(struct gw_coordinator *self, struct gw_seat *who, const char *why)
     wait_for_another(self, vacancy);
 }
 
-/* Shards know the worker, and tell where they stand. */
-static void tell_shards(struct gw_coordinator *self, struct vacancy *vacancy)
+/* The first by its epoch that shards do not know yet; NULL: they know all. */
+static struct vacancy *find_untold(const struct gw_coordinator *self)
+{
+    struct vacancy *first = NULL;
+    for (struct vacancy *one = self->vacancies->first; one; one = one->next)
+        if (one->epoch && !one->is_told &&
+            (!first || one->epoch < first->epoch))
+            first = one;
+    return first;
+}
+
+static void tell_shards(struct gw_coordinator *self)
+{
+    struct vacancy *one;
+    while ((one = find_untold(self))) {
+        one->is_told = 1;
+        for (struct gw_seat *to = gw_roster_first(self); to; to = to->next)
+            if (to->role == GW_ROLE_SERVER)
+                gw_coordinator_tell_member(self, to, one->epoch, one->who);
+    }
+}
+
+/* Shards get to know the worker, and tell where they stand. */
+static void name_to_shards(struct gw_coordinator *self, struct vacancy *vacancy)
 {
     vacancy->epoch = gw_member_epoch(self->member);
+    vacancy->is_told = 0;
     vacancy->standing = 0;
     vacancy->ready = 1;
     vacancy->least = UINT64_MAX;
     vacancy->most = 0;
-    for (struct gw_seat *one = gw_roster_first(self); one; one = one->next)
-        if (one->role == GW_ROLE_SERVER)
-            gw_coordinator_tell_member(self, one, vacancy->who);
+    gw_register_write(self, tell_shards);
 }
 
 void gw_vacant_declared(struct gw_coordinator *self,
@@ -320,7 +344,7 @@ void gw_vacant_declared(struct gw_coordinator *self,
     who->declared = 1;
     /* a later epoch for each: answers tell which worker they are about */
     gw_member_set_epoch(self->member, gw_member_epoch(self->member) + 1);
-    tell_shards(self, find(self, who->id));
+    name_to_shards(self, find(self, who->id));
 }
 
 /* ---- it begins ---- */

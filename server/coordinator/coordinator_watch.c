@@ -146,6 +146,8 @@ static int awaited(const struct gw_coordinator *self, char *text, size_t room)
     } else if (self->phase == GW_PHASE_STARTING) {
         name_others(self, is_ready, names);
         snprintf(text, room, "%s to have its weights", names);
+    } else if (self->phase == GW_PHASE_REJOINING) {
+        gw_rejoin_awaited(self, text, room);
     } else if (self->phase != GW_PHASE_RUNNING) {
         return 0;
     } else if (gw_vacant_any(self)) {
@@ -254,6 +256,7 @@ static void on_watch(struct gw_timer *timer)
     note_pace(self, now);
     gw_strangers_expire(self, now);
     gw_vacant_look(self);
+    gw_suspect_look(self);
     gw_gather_poll(self, now);
     /* steps are no wait: their time counts for none that comes after */
     gw_member_excuse(self->member, now, &watch->paused_us, &watch->moved_us);

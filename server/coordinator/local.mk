@@ -23,6 +23,8 @@ libserver_a_SOURCES += \
 	%D%/coordinator_message.c \
 	%D%/coordinator_origin.c \
 	%D%/coordinator_regimes.c \
+	%D%/coordinator_register.c \
+	%D%/coordinator_rejoin.c \
 	%D%/coordinator_roster.c \
 	%D%/coordinator_run.c \
 	%D%/coordinator_run.h \
@@ -36,6 +38,7 @@ libserver_a_SOURCES += \
 	%D%/coordinator_steps.c \
 	%D%/coordinator_stop.c \
 	%D%/coordinator_strangers.c \
+	%D%/coordinator_suspect.c \
 	%D%/coordinator_switch.c \
 	%D%/coordinator_tell.c \
 	%D%/coordinator_vacant.c \

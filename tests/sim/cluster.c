@@ -109,7 +109,8 @@ static void on_split(void *owner, const struct gw_split_report *report)
 static void on_note(void *owner, const char *text)
 {
     struct cluster *cluster = owner;
-    cluster->notes++;
+    snprintf(cluster->told[cluster->notes++ % CLUSTER_TOLD],
+             sizeof *cluster->told, "%s", text);
     snprintf(cluster->note, sizeof cluster->note, "%s", text);
     if (getenv("GW_TEST_LOG"))
         fprintf(stderr, "note: %s\n", text);
@@ -275,12 +276,37 @@ uint64_t cluster_refused(const struct cluster *cluster)
     return refused;
 }
 
+void cluster_assert_told(const struct cluster *cluster, const char *words)
+{
+    for (size_t i = 0; i < CLUSTER_TOLD; i++)
+        if (strstr(cluster->told[i], words))
+            return;
+    fail_msg("\"%s\" was not told; the last note: \"%s\"", words,
+             cluster->note);
+}
+
 void cluster_replace_worker(struct cluster *cluster, size_t i)
 {
     struct gw_error error;
     if (gw_world_replace_worker(&cluster->world, i, &error) != GW_OK)
         fail_msg("%s", error.text);
     cluster->worker[i].options.backend = cluster->backend;
+}
+
+void cluster_kill_coordinator(struct cluster *cluster)
+{
+    struct gw_error error;
+    if (gw_world_end_coordinator(&cluster->world, &error) != GW_OK)
+        fail_msg("%s", error.text);
+}
+
+void cluster_replace_coordinator(struct cluster *cluster)
+{
+    struct gw_error error;
+    if (gw_world_replace_coordinator(&cluster->world, &error) != GW_OK)
+        fail_msg("%s", error.text);
+    cluster->loop = cluster->world.loop;
+    cluster->coordinator = cluster->world.coordinator;
 }
 
 void cluster_end(struct cluster *cluster)

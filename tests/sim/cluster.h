@@ -11,6 +11,8 @@
 
 #define CLUSTER_MAX 16
 
+#define CLUSTER_TOLD 16 /* notes that are kept */
+
 /* The letter of the house that the servers are in, too. */
 #define CLUSTER_AT_SERVERS '*'
 
@@ -44,7 +46,8 @@ struct cluster {
     struct gw_staleness staleness[CLUSTER_MAX];
     uint64_t scored[4096]; /* per logged step: that was scored last by then */
     uint64_t steps, scores, notes;
-    char note[GW_ERROR_TEXT_BYTES];
+    char note[GW_ERROR_TEXT_BYTES]; /* the last one; and of the last ones: */
+    char told[CLUSTER_TOLD][GW_ERROR_TEXT_BYTES]; /* note n at n % this */
     struct gw_score_report score[256];
     struct { /* of the first, and each change */
         uint64_t step;
@@ -98,8 +101,15 @@ void cluster_stop(void *cluster);
    protocol: none, whatever the weather, where all follow it. */
 uint64_t cluster_refused(const struct cluster *cluster);
 
+/* Fails the test unless these words are in one of the last notes. */
+void cluster_assert_told(const struct cluster *cluster, const char *words);
+
 /* Another worker process in the place of one, which is killed. */
 void cluster_replace_worker(struct cluster *cluster, size_t i);
+
+/* Kills the coordinator, and starts another one in its place. */
+void cluster_kill_coordinator(struct cluster *cluster);
+void cluster_replace_coordinator(struct cluster *cluster);
 
 /* Closes the processes, if they are open; the world, with its disks, goes on.
  */

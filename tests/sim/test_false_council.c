@@ -41,7 +41,7 @@ static void decide(struct council *council, struct gw_decision decision)
 
 #define CUT(n, at, state)                                                      \
     {                                                                          \
-        .number = (n), .kind = GW_DECIDE_CUT, .clock = (at),                   \
+        .number = (n), .kind = GW_DECIDE_CUT, .clock = (at), .policy = "sync", \
         .values = (state), .values_n = 10                                      \
     }
 #define SWITCH(n, at, word, pushes)                                            \
@@ -93,6 +93,9 @@ static const struct {
     {"async", "where none can be", {SWITCH(1, 4, "sync", good_pushes)}},
     {"sync", "decision 1", {SWITCH(1, 4, "no word", good_pushes)}},
     {"sync", "decision 1", {SWITCH(1, 4, "backup:2", good_pushes)}},
+    {"sync",
+     "decision 1: ",
+     {{.number = 1, .kind = GW_DECIDE_CUT, .clock = 1, .policy = "no word"}}},
     {"sync", "split that makes no sense", {SIMPLE(1, SPLIT, 3)}},
 };
 
@@ -152,8 +155,10 @@ static void files_of_others_do_not_count(void **state)
     struct gw_coordinator *self = council->coordinator;
     decide(council, (struct gw_decision)SWITCH(1, 3, "sync", good_pushes));
     tell_saved(council, 1, 5); /* before it is decided */
-    decide(council, (struct gw_decision){
-                        .number = 2, .kind = GW_DECIDE_CUT, .clock = 5});
+    decide(council, (struct gw_decision){.number = 2,
+                                         .kind = GW_DECIDE_CUT,
+                                         .clock = 5,
+                                         .policy = "sync"});
     assert_false(gw_final_checkpoint(self, NULL));
     assert_true(gw_keeper_is_busy(self));
     tell_saved(council, 2, 5); /* and after */
@@ -176,8 +181,10 @@ static void checkpoints_that_nobody_decided_are_not_waited_for(void **state)
         for (uint64_t clock = 100; clock < 103; clock++)
             tell_saved(council, liar, clock);
         decide(council, (struct gw_decision)SWITCH(1, 3, "sync", good_pushes));
-        decide(council, (struct gw_decision){
-                            .number = 2, .kind = GW_DECIDE_CUT, .clock = 9});
+        decide(council, (struct gw_decision){.number = 2,
+                                             .kind = GW_DECIDE_CUT,
+                                             .clock = 9,
+                                             .policy = "sync"});
         tell_saved(council, COUNCIL_SHARD, 9);
         decide(council, (struct gw_decision)SIMPLE(3, END, 9));
         leave_and_end(council);
@@ -195,8 +202,10 @@ static void whoever_names_too_many_is_named(void **state)
         struct council *council = council_open(local_first);
         for (uint64_t clock = 100; clock < 104; clock++)
             tell_saved(council, liar, clock);
-        decide(council, (struct gw_decision){
-                            .number = 1, .kind = GW_DECIDE_CUT, .clock = 2});
+        decide(council, (struct gw_decision){.number = 1,
+                                             .kind = GW_DECIDE_CUT,
+                                             .clock = 2,
+                                             .policy = "sync"});
         council_pass_time(council, LONG_US);
         assert_int_equal(council->status, GW_EPROTO);
         assert_non_null(strstr(council->text, names[liar]));

@@ -280,8 +280,8 @@ static const uint32_t first_rank[] = {0};
 
 #define CUT(at, state)                                                         \
     {                                                                          \
-        .kind = GW_DECIDE_CUT, .clock = (at), .values = (state),               \
-        .values_n = 10                                                         \
+        .kind = GW_DECIDE_CUT, .clock = (at), .policy = "sync",                \
+        .values = (state), .values_n = 10                                      \
     }
 #define SWITCH(at, word)                                                       \
     {                                                                          \

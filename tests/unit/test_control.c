@@ -136,11 +136,11 @@ static void bytes_are_golden(void **state)
 {
     (void)state;
     static const uint64_t golden[CONTROL_SAMPLES] = {
-        0x25a53857b63d0572, /* join */
+        0x7049c3b5cc7cbea0, /* join */
         0xaef6af996a42b72e, /* welcome */
         0x3f00ac8cf331abe0, /* declare */
         0x67131a26fa7b5ff9, /* view */
-        0x0d2ca10f8752ae2f, /* start */
+        0x7a39f7d6effba4b2, /* start */
         0x95b00d1f3ceaaa86, /* ready */
         0x69352e88748745ad, /* window */
         0x850a5f38e3a9baab, /* decision */
@@ -161,7 +161,7 @@ static void bytes_are_golden(void **state)
         0xd6ef17b066640021, /* request */
         0x2b1cfb9817d0c51a, /* speed */
         0xfa62b5c59f0d7624, /* poll */
-        0x23223a38b60bd635, /* standing */
+        0x9126eb83b1e488a4, /* standing */
         0xf97b31953fe759d0, /* sight */
         0x6d775f54ab434a38, /* fault */
     };

@@ -143,13 +143,25 @@ static void nobody_there(struct gw_sim_event *event)
     free(request);
 }
 
+/* One of a process that is dead, if no other one has taken its address. */
 static struct gw_listener *find_listener(const struct gw_sim_host *host,
                                          const char *address)
 {
-    struct gw_listener *one = host->listeners;
-    while (one && strcmp(one->address, address) != 0)
-        one = one->next;
-    return one;
+    struct gw_listener *dead = NULL;
+    for (struct gw_listener *one = host->listeners; one; one = one->next) {
+        if (strcmp(one->address, address) != 0)
+            continue;
+        if (!process_of(one->transport)->dead)
+            return one;
+        dead = one;
+    }
+    return dead;
+}
+
+static int is_in_use(const struct gw_sim_host *host, const char *address)
+{
+    const struct gw_listener *one = find_listener(host, address);
+    return one && !process_of(one->transport)->dead;
 }
 
 static void accept_link(struct gw_sim_link *end, struct answer *answer)
@@ -294,7 +306,7 @@ static enum gw_status listen_sim(struct gw_transport *transport,
                  50000 + host->ports++);
     else
         snprintf(whole, sizeof whole, "%s%s", host->name, port);
-    if (find_listener(host, whole))
+    if (is_in_use(host, whole))
         return gw_fail(error, GW_EADDRINUSE,
                        "cannot listen on %s: the port is in use", whole);
     struct gw_listener *listener = calloc(1, sizeof *listener);

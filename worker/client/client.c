@@ -4,11 +4,10 @@
  */
 #include "config.h"
 
-#include "worker/client/client_state.h"
-
 #include <stdlib.h>
 
 #include "worker/client/client_declare.h"
+#include "worker/client/client_session.h"
 
 /* ---- parts ---- */
 
@@ -17,6 +16,8 @@ static const struct {
     void (*close)(struct gw_client *client);
 } parts[] = {
     {gw_client_session_open, gw_client_session_close},
+    {gw_client_home_open, gw_client_home_close},
+    {gw_client_declared_open, gw_client_declared_close},
     {gw_client_report_open, gw_client_report_close},
     {gw_client_save_open, gw_client_save_close},
     {gw_client_decisions_open, gw_client_decisions_close},

@@ -9,40 +9,78 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "worker/client/client_state.h"
+#include "worker/client/client_session.h"
 
 /* ---- out ---- */
+
+/* It may have to be told again, when the caller's is gone. */
+struct gw_client_declared {
+    struct gw_declare of; /* its texts are these */
+    char device[128], tuned[GW_TUNED_BYTES], optimizer[GW_STRING_MAX];
+};
+
+enum gw_status gw_client_declared_open(struct gw_client *client)
+{
+    client->declared = calloc(1, sizeof *client->declared);
+    return client->declared ? GW_OK : GW_ENOMEM;
+}
+
+void gw_client_declared_close(struct gw_client *client)
+{
+    free(client->declared);
+}
+
+/* keys: [n] */
+static void
+tell(struct gw_client *client, const struct gw_key *keys, uint32_t n)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_DECLARE,
+                                 .declare = client->declared->of};
+    struct gw_declare *declare = &message.declare;
+    uint32_t at = 0;
+    do {
+        declare->keys_first = at;
+        declare->keys = keys + at;
+        declare->keys_n = gw_keys_in_part(keys + at, n - at);
+        gw_client_tell(client, client->coordinator, &message);
+        at += declare->keys_n;
+    } while (at < n);
+}
 
 void gw_client_send_declaration(struct gw_client *client,
                                 const struct gw_client_declaration *from)
 {
-    struct gw_message message = {
-        .kind = GW_MESSAGE_DECLARE,
-        .declare = {.keys_hash = gw_keys_hash(from->keys, from->n_keys),
-                    .course = from->course,
-                    .total_steps = from->total_steps,
-                    .device = from->device,
-                    .tuned = from->tuned,
-                    .note = from->note,
-                    .optimizer = from->program.optimizer,
-                    .clip = from->program.clip,
-                    .test_samples = from->test_samples,
-                    .shares = client->group != NULL,
-                    .types_hash = gw_keys_types_hash(from->keys, from->n_keys),
-                    .keys_total = (uint32_t)from->n_keys}};
+    struct gw_client_declared *declared = client->declared;
+    declared->of = (struct gw_declare){
+        .keys_hash = gw_keys_hash(from->keys, from->n_keys),
+        .course = from->course,
+        .total_steps = from->total_steps,
+        .device = declared->device,
+        .tuned = declared->tuned,
+        .note = from->note,
+        .optimizer = declared->optimizer,
+        .clip = from->program.clip,
+        .test_samples = from->test_samples,
+        .shares = client->group != NULL,
+        .types_hash = gw_keys_types_hash(from->keys, from->n_keys),
+        .keys_total = (uint32_t)from->n_keys};
+    memcpy(declared->of.data_digest, from->data_digest, GW_DIGEST_BYTES);
+    snprintf(declared->device, sizeof declared->device, "%s", from->device);
+    snprintf(declared->tuned, sizeof declared->tuned, "%s", from->tuned);
+    snprintf(declared->optimizer, sizeof declared->optimizer, "%s",
+             from->program.optimizer);
     client->declaration = from;
-    memcpy(message.declare.data_digest, from->data_digest, GW_DIGEST_BYTES);
-    uint32_t total = client->job->rank == 0 ? (uint32_t)from->n_keys : 0;
-    uint32_t at = 0;
-    do {
-        message.declare.keys_first = at;
-        message.declare.keys = from->keys + at;
-        message.declare.keys_n = gw_keys_in_part(from->keys + at, total - at);
-        gw_client_tell(client, client->coordinator, &message);
-        at += message.declare.keys_n;
-    } while (at < total);
+    tell(client, from->keys,
+         client->job->rank == 0 ? (uint32_t)from->n_keys : 0);
+    declared->of.note = "";
+}
+
+void gw_client_declare_again(struct gw_client *client)
+{
+    tell(client, NULL, 0); /* shard 0 tells the keys */
 }
 
 /* ---- the keys of worker 0 ---- */

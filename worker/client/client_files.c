@@ -9,7 +9,7 @@
  */
 #include "config.h"
 
-#include "worker/client/client_state.h"
+#include "worker/client/client_session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@
 
 #include "proto/digest.h"
 #include "transport/member/remote.h"
+#include "transport/member/saved.h"
 
 /* How long the simulator lets a digest take. */
 #define DIGEST_MODEL_US 1000
@@ -34,6 +35,7 @@ struct gw_client_files {
     uint64_t bytes;
     uint8_t sha256[GW_DIGEST_BYTES];
     struct gw_work work;
+    struct gw_saved_files told; /* for a coordinator that comes later */
 
     /* reading */
     uint64_t file_bytes;
@@ -91,6 +93,8 @@ static enum gw_status open_files(struct gw_client *client)
               : gw_fail(&error, GW_ENOMEM, "no memory for files");
     if (status == GW_OK) {
         files->client = client;
+        if (!gw_client_home_is_known(client))
+            gw_remote_hold(files->remote);
         gw_worker_file_name(client->job->rank, client->job->ranks, files->name);
         client->files = files;
     } else {
@@ -152,26 +156,44 @@ static void run_digest(struct gw_work *work)
     gw_digest_end(digest, files->sha256);
 }
 
+void gw_client_files_hold(struct gw_client *client)
+{
+    if (client->files)
+        gw_remote_hold(client->files->remote);
+}
+
+void gw_client_files_renew(struct gw_client *client)
+{
+    struct gw_client_files *files = client->files;
+    struct gw_message message;
+    if (!files)
+        return;
+    for (unsigned i = 0; gw_saved_at(&files->told, i, &message); i++)
+        gw_client_tell(client, client->coordinator, &message);
+    gw_remote_renew(files->remote);
+}
+
 static void
 sent(void *owner, enum gw_status status, const char *text, uint64_t bytes)
 {
     struct gw_client_files *files = owner;
     struct gw_client *client = files->client;
-    struct gw_message message = {.kind = GW_MESSAGE_SAVED,
-                                 .saved = {.clock = files->clock,
-                                           .status = status,
-                                           .file = files->name,
-                                           .bytes = files->bytes,
-                                           .text = text}};
     (void)bytes;
-    memcpy(message.saved.sha256, files->sha256, GW_DIGEST_BYTES);
+    struct gw_saved saved = {.clock = files->clock,
+                             .status = status,
+                             .file = files->name,
+                             .bytes = files->bytes,
+                             .text = text};
+    memcpy(saved.sha256, files->sha256, GW_DIGEST_BYTES);
+    const struct gw_message message = gw_saved_keep(&files->told, &saved);
     files->busy = 0;
     if (status == GW_OK) {
         gw_metrics_add(client->metrics, GW_METRIC_CHECKPOINTS, 1);
         gw_metrics_add(client->metrics, GW_METRIC_CHECKPOINT_BYTES,
                        files->bytes);
     }
-    gw_client_tell(client, client->coordinator, &message);
+    if (gw_client_home_is_known(client))
+        gw_client_tell(client, client->coordinator, &message);
 }
 
 static void digest_done(struct gw_work *work)

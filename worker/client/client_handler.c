@@ -4,12 +4,10 @@
  */
 #include "config.h"
 
-#include "worker/client/client_state.h"
-
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "worker/client/client_declare.h"
+#include "worker/client/client_session.h"
 
 /* ---- messages ---- */
 
@@ -82,7 +80,7 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
 {
     struct gw_client *client = owner;
     if (peer == client->coordinator)
-        gw_client_session_link_up(client);
+        gw_client_home_link_up(client);
     else
         gw_client_link_up(client, peer, link);
 }
@@ -95,6 +93,8 @@ static void link_down(void *owner,
 {
     struct gw_client *client = owner;
     gw_metrics_add(client->metrics, GW_METRIC_RECONNECTS, 1);
+    if (peer == client->coordinator)
+        gw_client_home_link_down(client, status);
     if (status == GW_EPROTO)
         gw_client_tell_fault(client, peer, why);
     else if (client->job && !gw_client_is_over(client))
@@ -103,25 +103,12 @@ static void link_down(void *owner,
                        why, gw_status_text(status));
 }
 
-/* A process that was paused cannot tell which side was missed. */
-static void lost_coordinator(struct gw_client *client,
-                             const struct gw_peer *peer)
-{
-    char paused[GW_PAUSED_BYTES];
-    gw_member_paused_words(client->member, paused);
-    gw_client_fail(
-        client, GW_EDEAD,
-        "%sthe coordinator (%s) %s at step %" PRIu64 ": silent for %.1f s",
-        paused, peer->address, paused[0] ? "is heard no more" : "died",
-        gw_member_clock(client->member), (double)gw_peer_silent_us(peer) / 1e6);
-}
-
 static void
 lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
     struct gw_client *client = owner;
     if (peer == client->coordinator && status == GW_ETIMEOUT)
-        lost_coordinator(client, peer);
+        gw_client_home_lost(client);
     else if (peer == client->coordinator)
         gw_client_fail(client, status, "cannot join %s: %s", peer->address,
                        why);

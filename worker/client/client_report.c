@@ -4,7 +4,7 @@
  */
 #include "config.h"
 
-#include "worker/client/client_state.h"
+#include "worker/client/client_session.h"
 
 #include <stdlib.h>
 
@@ -78,6 +78,7 @@ void gw_client_report(struct gw_client *client,
         message.report.staleness_n = GW_STALENESS_BUCKETS;
     }
     gw_loop_enter(client->loop);
-    gw_peer_tell(client->coordinator, &message);
+    if (gw_client_home_is_here(client))
+        gw_peer_tell(client->coordinator, &message);
     gw_loop_leave(client->loop);
 }

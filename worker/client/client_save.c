@@ -1,13 +1,15 @@
 /* A checkpoint that the caller asks for. */
 #include "config.h"
 
-#include "worker/client/client_state.h"
+#include "worker/client/client_session.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 struct gw_client_save {
+    char clock[24]; /* of the last request */
+    int asked;      /* there was one */
     atomic_int answered;
     struct gw_error answer; /* before it */
 };
@@ -36,17 +38,32 @@ void gw_client_got_status(void *actor,
     atomic_store(&client->save->answered, 1);
 }
 
-void gw_client_ask_save(struct gw_client *client, const uint64_t *waits_at)
+static void tell(struct gw_client *client)
 {
-    char clock[24] = "";
-    if (waits_at)
-        snprintf(clock, sizeof clock, "%" PRIu64, *waits_at);
     const struct gw_message message = {
         .kind = GW_MESSAGE_REQUEST,
-        .request = {.kind = GW_REQUEST_CHECKPOINT, .text = clock}};
-    atomic_store(&client->save->answered, 0);
+        .request = {.kind = GW_REQUEST_CHECKPOINT,
+                    .text = client->save->clock}};
+    if (gw_client_home_is_known(client))
+        gw_client_tell(client, client->coordinator, &message);
+}
+
+void gw_client_save_renew(struct gw_client *client)
+{
+    if (client->save->asked && !atomic_load(&client->save->answered))
+        tell(client);
+}
+
+void gw_client_ask_save(struct gw_client *client, const uint64_t *waits_at)
+{
+    struct gw_client_save *save = client->save;
     gw_loop_enter(client->loop);
-    gw_client_tell(client, client->coordinator, &message);
+    save->clock[0] = '\0';
+    if (waits_at)
+        snprintf(save->clock, sizeof save->clock, "%" PRIu64, *waits_at);
+    save->asked = 1;
+    atomic_store(&save->answered, 0);
+    tell(client);
     gw_loop_leave(client->loop);
 }
 

@@ -8,7 +8,7 @@
  */
 #include "config.h"
 
-#include "worker/client/client_state.h"
+#include "worker/client/client_session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,11 @@
 
 struct gw_client_session {
     struct gw_client_job job;
-    int joined, ended, said_bye;
+    int ended;
+    /* what another coordinator has to hear, too */
+    int said_bye, asked_stop;
+    struct gw_bye bye;
+    uint64_t finished; /* + 1: the clock of rank 0's end; 0: none */
     uint32_t members_seen, members_total;
     int view_complete, started;
     struct gw_colocation colocated; /* members of this host */
@@ -35,7 +39,7 @@ struct gw_client_session {
 
 /* ---- join ---- */
 
-static void join(struct gw_client *client)
+void gw_client_session_join(struct gw_client *client)
 {
     const struct gw_client_options *options = &client->options;
     struct gw_message message = {
@@ -47,24 +51,16 @@ static void join(struct gw_client *client)
                  .threads = 1,
                  .address = gw_host_group_address(client->group),
                  .rank = options->rank,
-                 .need = options->need},
+                 .need = options->need,
+                 .epoch = client->session->started
+                              ? gw_member_epoch(client->member)
+                              : 0},
     };
     if (gw_member_sign(client->member, client->coordinator, options->secret,
                        &message.join) == GW_OK)
         gw_client_tell(client, client->coordinator, &message);
     else
         gw_client_fail(client, GW_ENOMEM, "no memory to join");
-}
-
-void gw_client_session_link_up(struct gw_client *client)
-{
-    struct gw_client_session *session = client->session;
-    if (session->joined) {
-        gw_client_files_link_up(client);
-        return;
-    }
-    session->joined = 1;
-    join(client);
 }
 
 /* ---- welcome ---- */
@@ -158,6 +154,14 @@ static void add_member(struct gw_client *client,
         gw_client_shard_named(client, member);
 }
 
+/* A later view that names nobody: another coordinator has all members. */
+static int is_of_another(const struct gw_client *client,
+                         const struct gw_view *view)
+{
+    return view->members_total == 0 && !gw_client_home_is_known(client) &&
+           view->epoch > gw_member_epoch(client->member);
+}
+
 void gw_client_got_view(void *actor,
                         struct gw_peer *peer,
                         const struct gw_message *message)
@@ -166,6 +170,11 @@ void gw_client_got_view(void *actor,
     struct gw_client_session *session = client->session;
     const struct gw_view *view = &message->view;
     (void)peer;
+    if (session->started && is_of_another(client, view)) {
+        gw_member_set_epoch(client->member, view->epoch);
+        gw_client_home_back(client);
+        return;
+    }
     if (!view_is_in_order(client, view)) {
         gw_client_fail(client, GW_EPROTO,
                        "a view came out of order, or names more members than "
@@ -250,6 +259,8 @@ void gw_client_got_start(void *actor,
     client->again = start->again ? session->first_clock + 1 : 0;
     gw_client_set_loss_scale(
         client, start->state.loss_scale != 0 ? start->state.loss_scale : 1);
+    if (start->outlives)
+        gw_peer_may_renew(client->coordinator);
     if (begin_policy(client, start->state.clock))
         session->started = 1;
 }
@@ -281,23 +292,31 @@ void gw_client_got_end(void *actor,
                        gw_reason(end->text));
 }
 
+static void say_bye(struct gw_client *client)
+{
+    struct gw_metrics_snapshot counters = {0};
+    struct gw_message message = {.kind = GW_MESSAGE_BYE,
+                                 .bye = client->session->bye};
+    if (client->metrics)
+        gw_metrics_collect(client->metrics, &counters);
+    message.bye.counters = counters.value;
+    message.bye.counters_n = GW_METRICS;
+    if (gw_client_home_is_known(client))
+        gw_client_tell(client, client->coordinator, &message);
+}
+
 void gw_client_session_bye(struct gw_client *client,
                            uint64_t clock,
                            const uint8_t digest[GW_DIGEST_BYTES],
                            uint64_t rss_bytes)
 {
-    struct gw_metrics_snapshot counters = {0};
-    if (client->metrics)
-        gw_metrics_collect(client->metrics, &counters);
-    struct gw_message message = {.kind = GW_MESSAGE_BYE,
-                                 .bye = {.clock = clock,
-                                         .has_sha256 = client->job->rank == 0,
-                                         .rss_bytes = rss_bytes,
-                                         .counters = counters.value,
-                                         .counters_n = GW_METRICS}};
-    memcpy(message.bye.sha256, digest, GW_DIGEST_BYTES);
-    client->session->said_bye = 1;
-    gw_client_tell(client, client->coordinator, &message);
+    struct gw_client_session *session = client->session;
+    session->said_bye = 1;
+    session->bye = (struct gw_bye){.clock = clock,
+                                   .has_sha256 = client->job->rank == 0,
+                                   .rss_bytes = rss_bytes};
+    memcpy(session->bye.sha256, digest, GW_DIGEST_BYTES);
+    say_bye(client);
 }
 
 static int has_flushed(const struct gw_client *client)
@@ -329,13 +348,19 @@ void gw_client_session_last_words(struct gw_client *client)
     gw_loop_leave(client->loop);
 }
 
+static void tell_stop(struct gw_client *client)
+{
+    const struct gw_message message = {
+        .kind = GW_MESSAGE_STOP, .stop = {.text = "a worker got a signal"}};
+    if (!gw_client_is_over(client) && gw_client_home_is_known(client))
+        gw_client_tell(client, client->coordinator, &message);
+}
+
 static void stop_run(struct gw_task *task)
 {
     struct gw_client *client = task->owner;
-    struct gw_message message = {.kind = GW_MESSAGE_STOP,
-                                 .stop = {.text = "a worker got a signal"}};
-    if (!gw_client_is_over(client))
-        gw_client_tell(client, client->coordinator, &message);
+    client->session->asked_stop = 1;
+    tell_stop(client);
 }
 
 void gw_client_stop(struct gw_client *client)
@@ -343,11 +368,30 @@ void gw_client_stop(struct gw_client *client)
     gw_loop_post(client->loop, &client->session->stop_task);
 }
 
+static void tell_finished(struct gw_client *client)
+{
+    const struct gw_message message = {
+        .kind = GW_MESSAGE_STOP,
+        .stop = {.text = "", .finished = client->session->finished}};
+    if (gw_client_home_is_known(client))
+        gw_client_tell(client, client->coordinator, &message);
+}
+
 void gw_client_session_finished(struct gw_client *client, uint64_t clock)
 {
-    struct gw_message message = {.kind = GW_MESSAGE_STOP,
-                                 .stop = {.text = "", .finished = clock + 1}};
-    gw_client_tell(client, client->coordinator, &message);
+    client->session->finished = clock + 1;
+    tell_finished(client);
+}
+
+void gw_client_session_renew(struct gw_client *client)
+{
+    const struct gw_client_session *session = client->session;
+    if (session->asked_stop)
+        tell_stop(client);
+    if (session->finished && !session->said_bye)
+        tell_finished(client);
+    if (session->said_bye)
+        say_bye(client);
 }
 
 /* ---- what the coordinator said ---- */
@@ -413,6 +457,11 @@ uint64_t gw_client_first_clock(const struct gw_client *client)
 uint64_t gw_client_evaluations(const struct gw_client *client)
 {
     return client->session->start.state.evaluations;
+}
+
+int gw_client_outlives(const struct gw_client *client)
+{
+    return client->session->started && client->session->start.outlives;
 }
 
 int gw_client_needs_seed(const struct gw_client *client)

@@ -4,7 +4,7 @@
  */
 #include "config.h"
 
-#include "worker/client/client_state.h"
+#include "worker/client/client_session.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -76,7 +76,8 @@ static void report(struct gw_client *client, double seconds)
     struct gw_message message = {
         .kind = GW_MESSAGE_STALL,
         .stall = {.clock = step, .seconds = seconds, .text = text}};
-    gw_peer_tell(client->coordinator, &message);
+    if (gw_client_home_is_here(client))
+        gw_peer_tell(client->coordinator, &message);
 }
 
 /* cluster.step_deadline; 0: none, or the job is not known yet. */
@@ -98,6 +99,7 @@ static void on_watch(struct gw_timer *timer)
                              : NULL;
     if (reason)
         gw_client_fail(client, GW_EABORTED, "%s", reason);
+    gw_client_home_judge(client);
     gw_member_excuse(client->member, now, &stalls->paused_us,
                      &client->progress_us);
     if (!gw_client_waits_for(client).reason || limit == 0 ||

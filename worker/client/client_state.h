@@ -121,6 +121,8 @@ struct gw_client {
 
     /* parts, each private to its file */
     struct gw_client_session *session;
+    struct gw_client_home *home;
+    struct gw_client_declared *declared;
     struct gw_client_report *report;
     struct gw_client_save *save;
     struct gw_client_decisions *decisions;
@@ -174,37 +176,13 @@ void gw_client_stuck(struct gw_client *client,
 
 extern const struct gw_member_handler gw_client_handler;
 
-/* ---- client_session.c ---- */
-
-enum gw_status gw_client_session_open(struct gw_client *client);
-void gw_client_session_cancel(struct gw_client *client); /* its task */
-void gw_client_session_close(struct gw_client *client);
-/* A link to the coordinator: the first time the client joins. */
-void gw_client_session_link_up(struct gw_client *client);
-gw_message_handle_fn gw_client_got_welcome, gw_client_got_view,
-    gw_client_got_start, gw_client_got_end;
-/* Sends the good-bye. */
-void gw_client_session_bye(struct gw_client *client,
-                           uint64_t clock,
-                           const uint8_t digest[GW_DIGEST_BYTES],
-                           uint64_t rss_bytes);
-/* A client that failed by itself tells the coordinator why, and lingers until
-   the message has left. */
-void gw_client_session_finished(struct gw_client *client, uint64_t clock);
-void gw_client_session_last_words(struct gw_client *client);
-int gw_client_has_job(const struct gw_client *client);
-int gw_client_has_view(const struct gw_client *client);
-int gw_client_has_started(const struct gw_client *client);
-void gw_client_colocated(const struct gw_client *client,
-                         struct gw_colocated *colocated_p);
-/* The step at which the job began or goes on. */
-uint64_t gw_client_first_step(const struct gw_client *client);
-
 /* ---- client_save.c ---- */
 
 enum gw_status gw_client_save_open(struct gw_client *client);
 void gw_client_save_close(struct gw_client *client);
 gw_message_handle_fn gw_client_got_status;
+/* The coordinator is another one: it hears of a request without an answer. */
+void gw_client_save_renew(struct gw_client *client);
 
 /* ---- client_report.c ---- */
 
@@ -311,6 +289,10 @@ void gw_client_cut_decided(struct gw_client *client,
 void gw_client_files_close(struct gw_client *client);
 void gw_client_files_link_up(struct gw_client *client);
 gw_message_handle_fn gw_client_got_file_reply;
+/* The coordinator is another one; when it knows this worker it gets the file
+   that is on its way, and hears of the last one that is saved. */
+void gw_client_files_hold(struct gw_client *client);
+void gw_client_files_renew(struct gw_client *client);
 /* 0: no file is read. */
 int gw_client_files_frame(struct gw_client *client,
                           const struct gw_frame *frame);

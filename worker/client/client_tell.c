@@ -4,7 +4,7 @@
  */
 #include "config.h"
 
-#include "worker/client/client_state.h"
+#include "worker/client/client_session.h"
 
 #include <stdarg.h>
 
@@ -60,7 +60,8 @@ void gw_client_tell_fault(struct gw_client *client,
     struct gw_message message = {
         .kind = GW_MESSAGE_FAULT,
         .fault = {.role = peer->role, .id = peer->id, .text = why}};
-    if (peer != client->coordinator && !gw_client_is_over(client))
+    if (peer != client->coordinator && !gw_client_is_over(client) &&
+        gw_client_home_is_here(client))
         gw_peer_tell(client->coordinator, &message);
 }
 
@@ -75,6 +76,6 @@ void gw_client_stuck(struct gw_client *client,
         return;
     if (text[0])
         gw_log_info(client->log, "%s", text);
-    if (peer != client->coordinator)
+    if (peer != client->coordinator && gw_client_home_is_here(client))
         gw_peer_tell(client->coordinator, &message);
 }

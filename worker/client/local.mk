@@ -10,6 +10,7 @@ libworker_a_SOURCES += \
 	%D%/client_declare.h \
 	%D%/client_files.c \
 	%D%/client_handler.c \
+	%D%/client_home.c \
 	%D%/client_host_group.c \
 	%D%/client_host_group.h \
 	%D%/client_host_group_state.h \
@@ -25,6 +26,7 @@ libworker_a_SOURCES += \
 	%D%/client_report.c \
 	%D%/client_save.c \
 	%D%/client_session.c \
+	%D%/client_session.h \
 	%D%/client_shard.c \
 	%D%/client_split.c \
 	%D%/client_stall.c \

@@ -1,0 +1,350 @@
+/*
+ * The register of members in checkpoint.dir, by which another coordinator can
+ * take the place of this one (server/checkpoint/membership.h): written when the
+ * job runs and each member knows that it outlives its coordinator, and before
+ * members hear of a later view.
+ */
+#include "config.h"
+
+#include "server/coordinator/coordinator_members.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/checkpoint/store.h"
+#include "server/coordinator/coordinator_keep.h"
+
+/* The time of a write in the simulator. */
+#define WRITE_MODEL_US 500
+
+struct gw_register {
+    struct gw_coordinator *self;
+    struct gw_membership before; /* of the one whose place this one takes */
+    int is_back;                 /* there is one */
+    uint64_t opened_us, began_us;
+    int is_due;            /* when each member knows of its start */
+    int sums;              /* workers of a host push one sum */
+    int is_there, is_lost; /* this one's is, or cannot be, which was told */
+    int is_over;           /* the job ends: the register goes */
+    int is_stale;          /* it has changed while it was being written */
+    void (*then)(struct gw_coordinator *self); /* when it is written, or NULL */
+    /* of the work, while it is busy */
+    struct gw_work work;
+    int busy;
+    struct gw_membership membership;
+    enum gw_status status;
+    struct gw_error error;
+};
+
+static int is_of_this_job(const struct gw_coordinator *self,
+                          const struct gw_membership *before)
+{
+    uint8_t text[GW_DIGEST_BYTES];
+    gw_membership_digest(self->job_text, strlen(self->job_text), text);
+    return memcmp(text, before->text, sizeof text) == 0;
+}
+
+static enum gw_status nothing_runs(const struct gw_coordinator *self,
+                                   struct gw_error *error)
+{
+    if (self->options.rejoin != GW_REJOIN_ONLY)
+        return GW_OK;
+    return gw_fail(error, GW_ENOENT,
+                   "the job was ending when its coordinator died, so that "
+                   "there is nothing to take over");
+}
+
+static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
+{
+    struct gw_register *book = self->book;
+    struct gw_disk dir;
+    enum gw_status status =
+        gw_store_enter(self->loop->disk, self->config->checkpoint.dir,
+                       self->config->checkpoint.access, &dir, NULL);
+    if (status != GW_OK)
+        return nothing_runs(self, error);
+    status = gw_membership_read(&dir, &book->before, error);
+    gw_store_leave(&dir);
+    if (status == GW_ENOENT)
+        return nothing_runs(self, error);
+    if (status != GW_OK)
+        return status;
+    if (!is_of_this_job(self, &book->before))
+        return gw_fail(error, GW_EMISMATCH,
+                       "a job that was begun with another job file runs with "
+                       "checkpoint.dir: give this coordinator the same file "
+                       "and --set, or leave --rejoin out");
+    book->is_back = book->is_there = 1;
+    book->sums = book->before.sums;
+    self->job = book->before.job;
+    self->silence_us = book->before.silence_us;
+    self->phase = GW_PHASE_REJOINING;
+    return GW_OK;
+}
+
+enum gw_status gw_register_open(struct gw_coordinator *self,
+                                struct gw_error *error)
+{
+    self->book = calloc(1, sizeof *self->book);
+    if (!self->book)
+        return gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
+    self->book->self = self;
+    self->book->opened_us = gw_loop_now(self->loop);
+    self->book->work =
+        (struct gw_work){.owner = self->book, .model_us = WRITE_MODEL_US};
+    if (self->options.rejoin == GW_REJOIN_NEVER)
+        return GW_OK;
+    return self->config->checkpoint.dir[0] ? find(self, error)
+                                           : nothing_runs(self, error);
+}
+
+void gw_register_close(struct gw_coordinator *self)
+{
+    if (!self->book)
+        return;
+    gw_membership_free(&self->book->before);
+    free(self->book);
+    self->book = NULL;
+}
+
+const struct gw_membership *
+gw_register_before(const struct gw_coordinator *self)
+{
+    return self->book->is_back ? &self->book->before : NULL;
+}
+
+int gw_coordinator_is_rejoining(const struct gw_coordinator *self)
+{
+    return self->book->is_back;
+}
+
+/* The wall clock may have been set meanwhile. */
+uint64_t gw_coordinator_before_us(const struct gw_coordinator *self)
+{
+    uint64_t began_us = self->book->before.began_us;
+    return began_us && began_us < self->options.unix_us
+               ? self->options.unix_us - began_us
+               : 0;
+}
+
+int gw_coordinator_is_outlived(const struct gw_coordinator *self)
+{
+    const struct gw_register *book = self->book;
+    return book->is_there && !book->is_lost && self->phase < GW_PHASE_ENDING;
+}
+
+/* Splits of steps are known to shard 0 and to the coordinator alone. */
+int gw_register_outlives(const struct gw_coordinator *self)
+{
+    const struct gw_config *config = self->config;
+    return config->checkpoint.dir[0] && config->cluster.patience > 0 &&
+           config->cluster.restarts > 0 && !self->splitter;
+}
+
+int gw_register_sums(const struct gw_coordinator *self)
+{
+    return self->book->sums;
+}
+
+void gw_register_begin(struct gw_coordinator *self, int sums)
+{
+    self->book->is_due = 1;
+    self->book->sums = sums;
+}
+
+/* ---- writing ---- */
+
+static void fill_member(const struct gw_seat *one,
+                        struct gw_membership_member *member)
+{
+    *member = (struct gw_membership_member){.role = one->role,
+                                            .id = one->id,
+                                            .server = one->server,
+                                            .pid = one->pid,
+                                            .incarnation = one->incarnation,
+                                            .machine = one->machine};
+    snprintf(member->host, sizeof member->host, "%s", one->host);
+    gw_membership_digest(&one->secret, sizeof one->secret, member->secret);
+}
+
+/* The first list is made when the job runs. */
+static uint64_t began_us(struct gw_coordinator *self)
+{
+    struct gw_register *book = self->book;
+    if (book->is_back)
+        return book->before.began_us;
+    if (!book->began_us && self->options.unix_us)
+        book->began_us =
+            self->options.unix_us + gw_loop_now(self->loop) - book->opened_us;
+    return book->began_us;
+}
+
+static enum gw_status fill(struct gw_coordinator *self,
+                           struct gw_membership *membership)
+{
+    size_t members = gw_roster_workers(self) + gw_roster_shards(self);
+    *membership = (struct gw_membership){
+        .job = self->job,
+        .epoch = gw_member_epoch(self->member),
+        .silence_us = self->silence_us,
+        .began_us = began_us(self),
+        .begin = gw_origin_state(self)->clock,
+        .from = gw_origin_cut(self),
+        .sums = gw_register_sums(self) != 0,
+        .member = calloc(members, sizeof *membership->member)};
+    if (!membership->member)
+        return GW_ENOMEM;
+    snprintf(membership->address, sizeof membership->address, "%s",
+             gw_coordinator_address(self));
+    snprintf(membership->token, sizeof membership->token, "%s",
+             gw_origin_token(self));
+    gw_membership_digest(self->job_text, strlen(self->job_text),
+                         membership->text);
+    for (const struct gw_seat *one = gw_roster_first(self);
+         one && membership->members < members; one = one->next)
+        fill_member(one, &membership->member[membership->members++]);
+    return GW_OK;
+}
+
+static void write_next(struct gw_register *book);
+static void remove_it(struct gw_register *book);
+
+/* On another thread: touches the disk, and what is the work's. */
+static void run_write(struct gw_work *work)
+{
+    struct gw_register *book = work->owner;
+    book->status = gw_membership_write(gw_origin_dir(book->self),
+                                       &book->membership, &book->error);
+}
+
+static void take_result(struct gw_register *book)
+{
+    int is_news = book->status != GW_OK && !book->is_lost;
+    gw_membership_free(&book->membership);
+    book->is_there |= book->status == GW_OK;
+    book->is_lost = book->status != GW_OK;
+    if (is_news)
+        gw_coordinator_warn(book->self,
+                            "the list of members cannot be kept, so the job "
+                            "will not outlive its coordinator: %.300s",
+                            book->error.text);
+}
+
+static void go_on(struct gw_register *book)
+{
+    void (*then)(struct gw_coordinator * self) = book->then;
+    book->then = NULL;
+    if (then && !book->is_over)
+        then(book->self);
+}
+
+static void written(struct gw_work *work)
+{
+    struct gw_register *book = work->owner;
+    book->busy = 0;
+    take_result(book);
+    if (book->is_over)
+        remove_it(book);
+    else if (book->is_stale)
+        write_next(book);
+    else
+        go_on(book);
+}
+
+static void start(struct gw_register *book,
+                  void (*run)(struct gw_work *work),
+                  void (*done)(struct gw_work *work))
+{
+    book->busy = 1;
+    book->work.run = run;
+    book->work.done = done;
+    gw_loop_work(book->self->loop, &book->work);
+}
+
+static void write_next(struct gw_register *book)
+{
+    book->is_stale = 0;
+    if (fill(book->self, &book->membership) == GW_OK) {
+        start(book, run_write, written);
+        return;
+    }
+    book->status = gw_fail(&book->error, GW_ENOMEM, "no memory");
+    take_result(book);
+    go_on(book);
+}
+
+void gw_register_write(struct gw_coordinator *self,
+                       void (*then)(struct gw_coordinator *self))
+{
+    struct gw_register *book = self->book;
+    if (then)
+        book->then = then;
+    if (book->is_due || !gw_register_outlives(self) || book->is_over)
+        go_on(book);
+    else if (book->busy)
+        book->is_stale = 1;
+    else
+        write_next(book);
+}
+
+/* ---- removing ---- */
+
+static void run_remove(struct gw_work *work)
+{
+    struct gw_register *book = work->owner;
+    gw_membership_remove(gw_origin_dir(book->self));
+}
+
+static void removed(struct gw_work *work)
+{
+    struct gw_register *book = work->owner;
+    book->busy = book->is_there = 0;
+}
+
+static void remove_it(struct gw_register *book)
+{
+    if (book->is_there)
+        start(book, run_remove, removed);
+}
+
+/* A disk that does not answer keeps nobody from hearing of the end. */
+void gw_register_end(struct gw_coordinator *self)
+{
+    struct gw_register *book = self->book;
+    book->is_over = 1;
+    if (!book->busy)
+        remove_it(book);
+}
+
+void gw_register_settle(struct gw_coordinator *self)
+{
+    struct gw_register *book = self->book;
+    if (!book)
+        return;
+    gw_loop_cancel(self->loop, &book->work);
+    gw_membership_free(&book->membership);
+    if (book->is_over && (book->is_there || book->busy))
+        gw_membership_remove(gw_origin_dir(self));
+}
+
+/* ---- the first time ---- */
+
+static int all_have_begun(const struct gw_coordinator *self)
+{
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next)
+        if (!one->telling.started || gw_peer_untaken(one->peer) > 0)
+            return 0;
+    return 1;
+}
+
+void gw_register_maybe_write(struct gw_coordinator *self)
+{
+    struct gw_register *book = self->book;
+    if (!book->is_due || self->phase != GW_PHASE_RUNNING ||
+        !all_have_begun(self))
+        return;
+    book->is_due = 0;
+    gw_register_write(self, NULL);
+}

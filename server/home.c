@@ -1,0 +1,157 @@
+#include "config.h"
+
+#include "server/home.h"
+
+#include "server/replace.h"
+#include "server/server_state.h"
+#include "transport/member/remote.h"
+
+/* ---- joining ---- */
+
+static void join(struct gw_server *server)
+{
+    const struct gw_server_options *options = &server->options;
+    char address[GW_ADDRESSES_MAX];
+    gw_member_advertise(server->member,
+                        options->advertise ? options->advertise : "", address);
+    struct gw_message message = {
+        .kind = GW_MESSAGE_JOIN,
+        .join = {.role = GW_ROLE_SERVER,
+                 .host = options->host,
+                 .machine = options->machine,
+                 .pid = options->pid,
+                 .process = options->process,
+                 .threads = options->threads,
+                 .thread = options->thread,
+                 .address = address,
+                 .rank = GW_RANK_NONE,
+                 .need = options->need,
+                 .epoch =
+                     server->running ? gw_member_epoch(server->member) : 0},
+    };
+    if (gw_member_sign(server->member, server->coordinator, options->secret,
+                       &message.join) == GW_OK)
+        gw_server_tell(server, server->coordinator, &message);
+    else
+        gw_server_finish(server, GW_ENOMEM, "no memory to join");
+}
+
+/* Shard 0 has the keys of the job, whatever became of rank 0. */
+static void tell_keys(struct gw_server *server)
+{
+    const struct gw_key *keys = server->startup.keys;
+    uint32_t n = server->startup.keys_seen, at = 0;
+    while (at < n) {
+        const struct gw_message message = {
+            .kind = GW_MESSAGE_DECLARE,
+            .declare = {.keys_hash = gw_keys_hash(keys, n),
+                        .types_hash = gw_keys_types_hash(keys, n),
+                        .device = "",
+                        .tuned = "",
+                        .note = "",
+                        .optimizer = "",
+                        .keys = keys + at,
+                        .keys_total = n,
+                        .keys_first = at,
+                        .keys_n = gw_keys_in_part(keys + at, n - at)}};
+        gw_server_tell(server, server->coordinator, &message);
+        at += message.declare.keys_n;
+    }
+}
+
+void gw_home_link_up(struct gw_server *server)
+{
+    struct gw_away *away = &server->home.away;
+    const struct gw_peer *coordinator = server->coordinator;
+    if (!gw_away_link_up(away, coordinator->incarnation,
+                         gw_loop_now(server->loop))) {
+        if (server->remote && gw_home_is_known(server))
+            gw_remote_link_up(server->remote);
+        return;
+    }
+    int is_new = !gw_home_is_known(server);
+    if (is_new)
+        gw_remote_hold(server->remote);
+    join(server);
+    if (is_new && server->leader)
+        tell_keys(server);
+}
+
+/* ---- away ---- */
+
+void gw_home_link_down(struct gw_server *server, enum gw_status status)
+{
+    char paused[GW_PAUSED_BYTES];
+    gw_member_paused_words(server->member, paused);
+    gw_away_link_down(&server->home.away,
+                      status == GW_ETIMEOUT || paused[0] != '\0');
+}
+
+int gw_home_is_here(const struct gw_server *server)
+{
+    return server->home.away.state == GW_COORDINATOR_HERE;
+}
+
+int gw_home_is_known(const struct gw_server *server)
+{
+    return server->home.away.state != GW_COORDINATOR_NEW;
+}
+
+void gw_home_lost(struct gw_server *server)
+{
+    const struct gw_peer *coordinator = server->coordinator;
+    int may_be_back = server->start.outlives || !server->home.away.broke;
+    if (!server->running || !may_be_back ||
+        server->config.cluster.patience <= 0) {
+        gw_stall_lost_coordinator(server);
+        return;
+    }
+    gw_away_silent(&server->home.away, coordinator->heard_us);
+    gw_log_warn(server->log,
+                "the coordinator (%s) is away, silent for %.1f s: the job goes "
+                "on without it",
+                coordinator->address,
+                (double)gw_peer_silent_us(coordinator) / 1e6);
+}
+
+void gw_home_judge(struct gw_server *server)
+{
+    uint64_t patience_us = (uint64_t)(server->config.cluster.patience * 1e6);
+    if (gw_away_is_over(&server->home.away, gw_loop_now(server->loop),
+                        server->stall.progress_us, patience_us))
+        gw_stall_lost_coordinator(server);
+}
+
+/* ---- another one ---- */
+
+static void tell(void *owner, const struct gw_decision *decision)
+{
+    struct gw_server *server = owner;
+    const struct gw_message message = {.kind = GW_MESSAGE_DECISION,
+                                       .decision = *decision};
+    gw_server_tell(server, server->coordinator, &message);
+}
+
+void gw_home_back(struct gw_server *server)
+{
+    gw_away_back(&server->home.away);
+    gw_log_info(server->log, "the coordinator is back, at %s",
+                server->coordinator->address);
+    gw_replace_tell_standing(server);
+    if (server->leader)
+        gw_leader_recall_all(server->leader, gw_switch_last_begun(server), tell,
+                             server);
+    gw_save_tell_again(server);
+    gw_remote_renew(server->remote);
+    if (server->home.stop)
+        gw_home_ask_stop(server, server->home.stop);
+}
+
+void gw_home_ask_stop(struct gw_server *server, const char *why)
+{
+    const struct gw_message message = {.kind = GW_MESSAGE_STOP,
+                                       .stop = {.text = why}};
+    server->home.stop = why;
+    if (gw_home_is_known(server))
+        gw_peer_tell(server->coordinator, &message);
+}
