@@ -42,15 +42,21 @@ struct coordinator {
     struct gw_secret secret; /* known to members of the job */
     int has_secret;          /* if a launcher starts them */
     const char *listen;
+    int rejoin; /* perhaps in the place of a coordinator that has died */
     struct gw_config config;
+    struct gw_routes routes;
+    char why[256];  /* these routes */
+    int is_job_due; /* its first lines are */
     struct gw_relay relay;
 
     struct gw_loop *loop;
     struct gw_coordinator *coordinator;
+    uint64_t opened_us;
     struct gw_metrics metrics;
     struct gw_show show;
     struct gw_record *record;
     int record_lost;
+    int is_outlived; /* as the launcher was told */
     struct gw_timer refresh;
 
     struct gw_score_report score; /* not in a record yet */
@@ -58,6 +64,36 @@ struct coordinator {
     struct gw_final_report final;
     char final_text[GW_ERROR_TEXT_BYTES];
 };
+
+/* ---- the job's first lines ---- */
+
+static void show_job(struct coordinator *command)
+{
+    char device[GW_SHOW_DEVICE_MAX] = "";
+    command->is_job_due = 0;
+    /* all workers are on this host, and compute as the job says */
+    if (command->process.parent_fd >= 0 &&
+        !gw_config_is_external(&command->config))
+        gw_show_device(&command->config, device);
+    gw_show_job(&command->show, command->order.job.file, &command->config,
+                &command->routes, command->why, device);
+}
+
+/* Before notes about its begin; the job that goes on has shown it. */
+static void show_begin(struct coordinator *command)
+{
+    if (!command->is_job_due)
+        return;
+    if (!command->coordinator ||
+        !gw_coordinator_is_rejoining(command->coordinator)) {
+        show_job(command);
+        return;
+    }
+    command->is_job_due = 0;
+    gw_show_line(&command->show,
+                 "job %s: this coordinator takes the place of the one before",
+                 command->order.job.file);
+}
 
 /* ---- events of the coordinator ---- */
 
@@ -67,7 +103,7 @@ static uint64_t now_of(struct coordinator *command)
     return gw_steady_now(&command->show.clock, gw_loop_now(command->loop));
 }
 
-static void tell_parent(const struct coordinator *command, uint64_t step)
+static void tell_parent(struct coordinator *command, uint64_t step)
 {
     int fd = command->process.parent_fd;
     if (fd < 0)
@@ -75,6 +111,10 @@ static void tell_parent(const struct coordinator *command, uint64_t step)
     gw_parent_tell(fd, "step %" PRIu64, step);
     if (gw_coordinator_has_checkpoint(command->coordinator))
         gw_parent_tell(fd, "saved");
+    int is_outlived = gw_coordinator_is_outlived(command->coordinator);
+    if (is_outlived != command->is_outlived)
+        gw_parent_tell(fd, is_outlived ? "outlives" : "ends");
+    command->is_outlived = is_outlived;
 }
 
 static void on_refresh(struct gw_timer *timer)
@@ -90,8 +130,15 @@ static void on_refresh(struct gw_timer *timer)
 static void on_running(void *owner)
 {
     struct coordinator *command = owner;
-    gw_show_running(&command->show, gw_coordinator_step(command->coordinator),
-                    now_of(command));
+    struct gw_coordinator *coordinator = command->coordinator;
+    uint64_t now = now_of(command),
+             before = gw_coordinator_before_us(coordinator) + now -
+                      command->opened_us;
+    if (!gw_coordinator_is_rejoining(coordinator) || before > now)
+        before = 0;
+    gw_show_running(&command->show, gw_coordinator_first_step(coordinator),
+                    now - before);
+    tell_parent(command, gw_coordinator_step(coordinator));
 }
 
 /* A failed record does not end the job, but the exit status must show it. */
@@ -160,6 +207,7 @@ static int on_vacant(void *owner, uint32_t rank)
 static void on_note(void *owner, const char *text)
 {
     struct coordinator *command = owner;
+    show_begin(command);
     gw_show_line(&command->show, "%s", text);
     if (command->process.has_file)
         gw_log_info(&command->process.log, "%s", text);
@@ -179,6 +227,7 @@ static void on_finished(void *owner, const struct gw_final_report *report)
              report->text);
     command->final.text = command->final_text;
     command->show.ended_us = now_of(command);
+    tell_parent(command, report->step);
     if (command->process.parent_fd >= 0 && gw_status_is_death(report->status))
         gw_parent_tell(command->process.parent_fd, "lost");
     gw_loop_stop(command->loop);
@@ -246,6 +295,7 @@ static void choose_local(struct coordinator *command)
 static enum gw_status run_loop(struct coordinator *command)
 {
     const char *address = gw_coordinator_address(command->coordinator);
+    gw_relay_open(&command->relay, command->loop, command->coordinator);
     if (command->process.parent_fd >= 0)
         gw_parent_tell(command->process.parent_fd, "at %s", address);
     else
@@ -256,30 +306,43 @@ static enum gw_status run_loop(struct coordinator *command)
     command->refresh.fire = on_refresh;
     command->refresh.owner = command;
     gw_timer_start(command->loop, &command->refresh, REFRESH_US);
-    gw_relay_open(&command->relay, command->loop, command->coordinator);
     gw_loop_run(command->loop);
     gw_relay_close(&command->relay);
     gw_timer_stop(command->loop, &command->refresh);
     return command->final.status;
 }
 
+/* The coordinator before may have died in the middle of an object. */
+static void go_on_recording(struct coordinator *command)
+{
+    struct gw_error error;
+    if (command->record && gw_record_mend(command->record, &error) != GW_OK)
+        record_failed(command, &error);
+}
+
+/* A launcher has it join a job that it has seen running, and no other one. */
+static enum gw_rejoin_kind rejoin_kind(const struct coordinator *command)
+{
+    if (!command->rejoin)
+        return GW_REJOIN_NEVER;
+    return command->parent_fd < 0 ? GW_REJOIN_IF_ANY : GW_REJOIN_ONLY;
+}
+
 static enum gw_status run(struct coordinator *command, struct gw_error *error)
 {
-    char address[GW_ADDRESS_MAX], why[256], device[GW_SHOW_DEVICE_MAX] = "";
+    char address[GW_ADDRESS_MAX];
     const struct gw_config *config = &command->config;
-    struct gw_routes routes;
     enum gw_status status = gw_room_check(config, GW_ROLE_COORDINATOR, error);
     if (status == GW_OK)
-        status = gw_place_routes(config, &routes, why, sizeof why, error);
+        status = gw_place_routes(config, &command->routes, command->why,
+                                 sizeof command->why, error);
     if (status == GW_OK)
         status = choose_address(command, address, error);
     if (status != GW_OK)
         return status;
-    /* all workers are on this host, and compute as the job says */
-    if (command->process.parent_fd >= 0 && !gw_config_is_external(config))
-        gw_show_device(config, device);
-    gw_show_job(&command->show, command->order.job.file, config, &routes, why,
-                device);
+    command->is_job_due = 1;
+    if (!command->rejoin)
+        show_begin(command);
     status = gw_loop_open_uv(&command->loop, error);
     if (status != GW_OK)
         return status;
@@ -287,23 +350,29 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
     choose_local(command);
     const struct gw_coordinator_options options = {
         .loop = command->loop,
-        .transport = routes.control,
+        .transport = command->routes.control,
         .listen = address,
         .local = command->relay.local,
         .secret = command->has_secret ? &command->secret : NULL,
         .machine = command->process.machine,
+        .unix_us = gw_process_unix_us(),
         .terminal = command->show.terminal >= 0,
         .silence_us =
             gw_config_silence_us(config, gw_place_is_loopback(address)),
         .config = config,
         .resume = command->order.resume ? config->checkpoint.dir : NULL,
+        .rejoin = rejoin_kind(command),
         .log = &command->process.log,
         .metrics = &command->metrics,
         .events = &events,
         .owner = command,
     };
+    command->opened_us = now_of(command);
     status = gw_coordinator_open(&options, &command->coordinator, error);
     if (status == GW_OK) {
+        show_begin(command);
+        if (gw_coordinator_is_rejoining(command->coordinator))
+            go_on_recording(command);
         atomic_store(&command->relay.has_local,
                      gw_coordinator_local(command->coordinator)[0] != '\0');
         status = run_loop(command);
@@ -345,6 +414,7 @@ static enum gw_exit coordinate(struct coordinator *command)
     command->process.role = "coordinator";
     command->process.parent_fd = command->parent_fd;
     gw_relay_init(&command->relay, &command->process);
+    command->relay.has_job = command->rejoin;
     /* objects take standard output, so lines go elsewhere */
     FILE *to = command->order.json && strcmp(command->order.json, "-") == 0
                    ? stderr
@@ -432,6 +502,10 @@ static const struct gw_option options[] = {
      .at = offsetof(struct coordinator, listen),
      .help = "where members join; default: cluster.interface (else loopback) "
              "and cluster.port"},
+    {.name = "rejoin", .take = gw_option_flag,
+     .at = offsetof(struct coordinator, rejoin),
+     .help = "take the place of a coordinator that has died, where its job "
+             "still runs; else begin the job as without it"},
     {.name = "parent-fd", .argument = "FD", .take = gw_option_fd,
      .at = offsetof(struct coordinator, parent_fd)},
     {.name = "secret", .argument = "FD", .take = take_secret},

@@ -24,7 +24,7 @@ static void child_ended(struct gw_launched *child, int status)
     gw_launch_close_pipe(child);
     if (!child->is_due)
         child->ops->ended(child, status);
-    if (launcher->alive == 0)
+    if (launcher->alive == 0 && !gw_launch_coordinator(launcher)->is_due)
         uv_stop(&launcher->uv);
 }
 
@@ -54,12 +54,16 @@ static void on_ended(uv_signal_t *signal, int number)
 
 /* ---- signals and time ---- */
 
-/* Programs that go on after the job get the signal itself. */
+/* Programs that go on after the job get the signal itself. A coordinator that
+   is to come is told when it is there. */
 static void stop(struct gw_launcher *launcher, int number)
 {
     struct gw_launched *coordinator = gw_launch_coordinator(launcher);
     launcher->stopped = 1;
+    launcher->stop_number = number;
     gw_launch_limit(launcher, GW_LAUNCH_STOP_TICKS);
+    if (launcher->is_away)
+        return;
     gw_launch_tell(coordinator, "stop %s", strsignal(number));
     if (!coordinator->alive)
         gw_launch_signal_programs(launcher, number);
@@ -81,7 +85,7 @@ static void on_signal(uv_signal_t *signal, int number)
         stop(launcher, number);
     else if (launcher->ticks_since_stop < SAME_WISH_TICKS)
         return;
-    else if (!launcher->hurried)
+    else if (!launcher->hurried && !launcher->is_away)
         hurry(launcher);
     else
         gw_launch_leave_now(launcher, GW_EXIT_INTERRUPTED);

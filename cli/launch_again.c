@@ -68,7 +68,8 @@ int gw_launch_count_again(struct gw_launch_again *again,
 }
 
 /* The job is not begun again. A coordinator that died has not told that
-   --resume can. */
+   --resume can, nor has one that ended while its first checkpoint was being
+   completed. */
 static void leave(struct gw_launched_end *end,
                   enum gw_status found,
                   uint64_t step,
@@ -76,7 +77,7 @@ static void leave(struct gw_launched_end *end,
 {
     if (found == GW_OK)
         end->code = GW_EXIT_INTERRUPTED;
-    if (found == GW_OK && end->is_untold)
+    if (found == GW_OK && (end->is_untold || !end->has_saved))
         gw_launch_say("--resume goes on from step %" PRIu64, step);
     else if (found == GW_ENOENT && end->has_saved)
         gw_launch_say("no checkpoint is left in %.200s", dir);

@@ -100,9 +100,13 @@ void gw_launch_hear_last(struct gw_launched *child)
 static void on_closed(uv_handle_t *handle)
 {
     struct gw_launched *child = handle->data;
+    const struct gw_launcher *launcher = child->launcher;
     child->closing = 0;
-    if (child->is_due)
-        gw_launch_start_again(child);
+    if (!child->is_due)
+        return;
+    gw_launch_start_again(child);
+    if (launcher->alive == 0 && !launcher->child->is_due)
+        uv_stop(handle->loop);
 }
 
 void gw_launch_close_pipe(struct gw_launched *child)
@@ -165,9 +169,13 @@ void gw_launch_start_again(struct gw_launched *child)
         return;
     child->killed = 0;
     child->lines = (struct gw_parent_lines){.used = 0};
-    if (child->ops->start(child) != 0)
-        gw_launch_tell(gw_launch_coordinator(launcher), "none %u",
-                       child->index);
+    struct gw_launched *coordinator = gw_launch_coordinator(launcher);
+    if (child->ops->start(child) == 0)
+        return;
+    if (child == coordinator)
+        gw_launch_coordinator_lost(launcher);
+    else
+        gw_launch_tell(coordinator, "none %u", child->index);
 }
 
 int gw_launch_start(struct gw_launched *child,

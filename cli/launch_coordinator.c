@@ -14,7 +14,7 @@
 #include "cli/child.h"
 #include "transport/link/limits.h"
 
-#define ARGUMENTS_MAX (2 * GW_CLI_SETS_MAX + 16)
+#define ARGUMENTS_MAX (2 * GW_CLI_SETS_MAX + 20)
 
 /* The job's text as an unnamed file to read; -1 after an error line. */
 static int lend_text(const char *text)
@@ -49,6 +49,11 @@ static int start_coordinator(struct gw_launched *child)
     if (options->json) {
         argument[n++] = "--json";
         argument[n++] = options->json;
+    }
+    if (child->launcher->is_away) {
+        argument[n++] = "--rejoin";
+        argument[n++] = "--listen";
+        argument[n++] = child->launcher->address;
     }
     int text = lend_text(options->text);
     if (text < 0)
@@ -97,6 +102,8 @@ static void replace_process(struct gw_launched *coordinator, const char *text)
 static void take_address(struct gw_launched *coordinator, const char *address)
 {
     struct gw_launcher *launcher = coordinator->launcher;
+    if (launcher->is_away)
+        gw_launch_coordinator_back(coordinator);
     if (launcher->address[0] || launcher->over)
         return;
     snprintf(launcher->address, sizeof launcher->address, "%s", address);
@@ -108,7 +115,9 @@ static void take_address(struct gw_launched *coordinator, const char *address)
 static void take_step(struct gw_launched *coordinator, const char *step)
 {
     struct gw_launcher *launcher = coordinator->launcher;
-    launcher->step = strtoull(step, NULL, 10);
+    uint64_t at = strtoull(step, NULL, 10);
+    if (at > launcher->step) /* one that comes later knows less at first */
+        launcher->step = at;
     if (launcher->stopped && !launcher->hurried && !launcher->over)
         launcher->ticks_left = GW_LAUNCH_STOP_TICKS; /* it ends the job */
 }
@@ -125,13 +134,26 @@ static void take_lost(struct gw_launched *coordinator, const char *nothing)
     coordinator->launcher->end.is_lost = 1;
 }
 
+static void take_outlives(struct gw_launched *coordinator, const char *nothing)
+{
+    (void)nothing;
+    coordinator->launcher->is_outlived = 1;
+}
+
+static void take_ends(struct gw_launched *coordinator, const char *nothing)
+{
+    (void)nothing;
+    coordinator->launcher->is_outlived = 0;
+}
+
 static const struct {
     const char *word;
     void (*take)(struct gw_launched *coordinator, const char *rest);
 } words[] = {
-    {"at", take_address},    {"step", take_step},
-    {"again", replace_rank}, {"restart", replace_process},
-    {"saved", take_saved},   {"lost", take_lost},
+    {"at", take_address},        {"step", take_step},
+    {"again", replace_rank},     {"restart", replace_process},
+    {"saved", take_saved},       {"lost", take_lost},
+    {"outlives", take_outlives}, {"ends", take_ends},
 };
 
 static void on_line(struct gw_launched *coordinator, const char *line)
@@ -156,6 +178,8 @@ static void coordinator_ended(struct gw_launched *child, int status)
 {
     struct gw_launcher *launcher = child->launcher;
     char how[GW_CHILD_HOW_BYTES];
+    if (gw_launch_coordinator_again(child, status))
+        return;
     for (unsigned i = 1; i < launcher->children; i++)
         gw_launch_tell(&launcher->child[i], "over");
     if (launcher->over) {
@@ -166,12 +190,15 @@ static void coordinator_ended(struct gw_launched *child, int status)
     launcher->code = GW_EXIT_FAILED;
     if (WIFEXITED(status) && WEXITSTATUS(status) <= GW_EXIT_INTERRUPTED) {
         launcher->code = (enum gw_exit)WEXITSTATUS(status); /* with a line */
+        if (launcher->is_away)
+            launcher->end.is_lost = launcher->end.is_untold = 1;
     } else {
         launcher->end.is_lost = launcher->end.is_untold = 1;
         gw_launch_say("the coordinator (pid %d) died at step %" PRIu64 ": %s",
                       child->pid, launcher->step,
                       gw_child_how(status, launcher->kills, how));
     }
+    launcher->is_away = 0;
     limit_others(launcher);
 }
 

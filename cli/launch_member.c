@@ -69,14 +69,16 @@ static void member_ended(struct gw_launched *child, int status)
     struct gw_launched *coordinator = gw_launch_coordinator(launcher);
     char how[GW_CHILD_HOW_BYTES];
     gw_child_how(status, launcher->kills, how);
-    if (coordinator->alive && WIFEXITED(status) &&
-        WEXITSTATUS(status) == GW_EXIT_INTERRUPTED) {
-        gw_launch_tell(coordinator, "stop a %s got a signal", child->role);
+    int is_stop =
+        WIFEXITED(status) && WEXITSTATUS(status) == GW_EXIT_INTERRUPTED;
+    int has_coordinator = launcher->is_away || coordinator->alive;
+    if (has_coordinator && is_stop) {
+        gw_launch_tell_end(child, "stop a %s got a signal", child->role);
         gw_launch_tell(coordinator, "left");
     } else if (coordinator->alive && launcher->hurried) {
         return; /* it is being stopped */
-    } else if (coordinator->alive) {
-        gw_launch_tell(coordinator, "gone %d %s", child->pid, how);
+    } else if (has_coordinator) {
+        gw_launch_tell_end(child, "gone %d %s", child->pid, how);
     } else if (WIFSIGNALED(status) && !was_ended(child, WTERMSIG(status))) {
         gw_launch_say("%s %u (pid %d) died after the job's end: %s",
                       child->role, child->index, child->pid, how);

@@ -207,8 +207,8 @@ static void program_ended(struct gw_launched *child, int status)
         keep_failure(child, code, how);
     if (coordinator->alive && has_stopped(launcher, status))
         gw_launch_tell(coordinator, "left");
-    else if (coordinator->alive)
-        gw_launch_tell(coordinator, "ended %u %d %s", child->index, code, how);
+    else if (coordinator->alive || launcher->is_away)
+        gw_launch_tell_end(child, "ended %u %d %s", child->index, code, how);
 }
 
 static void kill_group(const struct gw_launched *child)

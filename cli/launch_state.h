@@ -4,6 +4,7 @@
  *   launch.c              the loop: signals, time limits, ends of processes
  *   launch_child.c        a process with a link to the launcher
  *   launch_coordinator.c  the coordinator, by which the others begin and end
+ *   launch_away.c         the time without one, when it has died
  *   launch_member.c       servers and workers
  *   launch_program.c      programs of the user's as workers
  *   launch_again.c        what follows a death: the job begins again, or not
@@ -79,6 +80,8 @@ struct gw_launched {
     int closing; /* its pipe is, until it can be started again, */
     int is_due;  /* which it is to be */
     struct gw_launch_again again;
+    /* how it ended, as a coordinator is told: one that comes later, too */
+    char end[GW_PARENT_LINE_MAX];
     /* of a program: waitpid's status, and the last line on its standard error
      */
     int has_status, status;
@@ -104,12 +107,16 @@ struct gw_launcher {
     unsigned children, alive;
     char address[GW_ADDRESS_MAX]; /* the coordinator's, "" before it is known */
     uint64_t step;                /* the job's, as last reported */
-    struct gw_secret secret;      /* the job's, known to all children */
+    int is_outlived; /* the job goes on if the coordinator dies: another one can
+                        take its place, */
+    int is_away;     /* and is to; until it says where it listens */
+    struct gw_secret secret; /* the job's, known to all children */
     char bytes[512];
     uint64_t kills;                        /* gw_child_kills at the begin */
     unsigned ticks_since_stop, ticks_left; /* 0: no limit */
     unsigned grace_left; /* of programs, once the job is over */
     int stopped, hurried, now, over;
+    int stop_number; /* the signal */
     struct gw_launched_end end;
     enum gw_exit code;
     struct gw_typed typed; /* of the terminal's lines to a single program */
@@ -162,6 +169,22 @@ void gw_launch_close_pipe(struct gw_launched *child);
 
 /* Takes the lines that came before the child's end. */
 void gw_launch_hear_last(struct gw_launched *child);
+
+/* ---- launch_away.c ---- */
+
+/* The coordinator has died, as `status` says: non-zero where another one takes
+   its place, which was said. */
+int gw_launch_coordinator_again(struct gw_launched *coordinator, int status);
+
+/* Another one is there, and is told what happened meanwhile. */
+void gw_launch_coordinator_back(struct gw_launched *coordinator);
+
+/* It does not come. */
+void gw_launch_coordinator_lost(struct gw_launcher *launcher);
+
+/* A line about the child's end, for the coordinator, and the next one. */
+void gw_launch_tell_end(struct gw_launched *child, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* ---- launch_again.c ---- */
 

@@ -35,7 +35,7 @@ gradweir_SOURCES = \
 	%D%/json.h \
 	%D%/launch.c \
 	%D%/launch.h \
-	%D%/launch_again.c \
+	%D%/launch_again.c %D%/launch_away.c \
 	%D%/launch_child.c \
 	%D%/launch_coordinator.c \
 	%D%/launch_member.c \

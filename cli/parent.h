@@ -9,6 +9,9 @@
  *                            restart PID       the same, by the process that
  *                                              was to be it
  *                            saved             a checkpoint is complete
+ *                            outlives          another coordinator can take
+ *                                              the place of this one
+ *                            ends              no other one can any more
  *                            lost              the job ended by a death
  *   launcher > coordinator   stop WHY          as a signal does
  *                            hurry             as a second signal does

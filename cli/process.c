@@ -23,12 +23,17 @@
 
 #define INSECURE_TICKS 600 /* a minute of the watch's ticks */
 
-static uint64_t now_us(void *unused)
+uint64_t gw_process_unix_us(void)
 {
     struct timespec now;
-    (void)unused;
     clock_gettime(CLOCK_REALTIME, &now);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static uint64_t now_us(void *unused)
+{
+    (void)unused;
+    return gw_process_unix_us();
 }
 
 /* A terminal that is stopped must not stop a loop, which others wait for. On

@@ -49,6 +49,9 @@ enum gw_status gw_process_open(struct gw_process *process,
                                struct gw_error *error);
 void gw_process_close(struct gw_process *process);
 
+/* Microseconds since 1970. */
+uint64_t gw_process_unix_us(void);
+
 /*
  * From here on as the job says: log.level, and log.dir, which is made. Without
  * a directory a process that has a launcher writes warnings only: the

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/digest.h"
@@ -37,6 +38,44 @@ enum gw_status gw_record_open(const char *file,
     }
     *record_p = record;
     return GW_OK;
+}
+
+/* Bytes of a file without what follows its last line. */
+static off_t find_whole(int fd, off_t bytes)
+{
+    char part[4096];
+    while (bytes > 0) {
+        off_t at = bytes > (off_t)sizeof part ? bytes - (off_t)sizeof part : 0;
+        ssize_t n = pread(fd, part, (size_t)(bytes - at), at);
+        if (n != bytes - at)
+            return -1;
+        while (n > 0 && part[n - 1] != '\n')
+            n--;
+        bytes = at + n;
+        if (n > 0)
+            break;
+    }
+    return bytes;
+}
+
+enum gw_status gw_record_mend(struct gw_record *record, struct gw_error *error)
+{
+    struct stat about;
+    int fd = -1; /* standard output is not ours to cut */
+    if (fstat(record->fd, &about) == 0 && S_ISREG(about.st_mode) &&
+        strcmp(record->file, "-") != 0)
+        fd = open(record->file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return GW_OK;
+    off_t whole = find_whole(fd, about.st_size);
+    int failed = whole < 0 ||
+                 (whole < about.st_size && ftruncate(record->fd, whole) != 0);
+    close(fd);
+    return failed ? gw_fail(error, GW_EIO,
+                            "--json: %s cannot be read, or cut to whole "
+                            "objects",
+                            record->file)
+                  : GW_OK;
 }
 
 /* Writes and frees `object`; NULL: memory ran out while it was built. */

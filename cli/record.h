@@ -32,6 +32,10 @@ enum gw_status gw_record_open(const char *file,
                               struct gw_record **record_p,
                               struct gw_error *error);
 
+/* Cuts off the last object of a file that can be read, where it is not whole.
+   GW_EIO with a line. */
+enum gw_status gw_record_mend(struct gw_record *record, struct gw_error *error);
+
 /* Write an object each, at once. GW_EIO, GW_ENOSPC; reported once. */
 enum gw_status gw_record_step(struct gw_record *record,
                               const struct gw_record_step *step,

@@ -47,13 +47,15 @@ static void on_stop(void *owner, const char *why)
     struct gw_relay *relay = owner;
     pthread_mutex_lock(&relay->mutex);
     snprintf(relay->why, sizeof relay->why, "%s", why);
-    if (relay->stage == GW_RELAY_OPENING) {
+    int is_opening = relay->stage == GW_RELAY_OPENING;
+    if (is_opening && !relay->has_job) {
         on_exits(relay);
         _exit(GW_EXIT_INTERRUPTED); /* nobody has joined */
     }
     atomic_store(&relay->is_stopping, 1);
     pthread_mutex_unlock(&relay->mutex);
-    post(relay, &relay->stop_task);
+    if (!is_opening)
+        post(relay, &relay->stop_task);
 }
 
 static void on_tick(void *owner)
@@ -69,8 +71,11 @@ static void on_tick(void *owner)
 static int on_hurry(void *owner)
 {
     struct gw_relay *relay = owner;
+    pthread_mutex_lock(&relay->mutex);
+    int is_opening = relay->stage == GW_RELAY_OPENING;
+    pthread_mutex_unlock(&relay->mutex);
     post(relay, &relay->hurry_task);
-    return 1;
+    return !is_opening;
 }
 
 static void on_orphaned(void *owner)
@@ -78,9 +83,10 @@ static void on_orphaned(void *owner)
     struct gw_relay *relay = owner;
     pthread_mutex_lock(&relay->mutex);
     if (relay->stage == GW_RELAY_OPENING) {
-        gw_log_error(&relay->process->log, "the launcher died at step 0");
+        gw_log_error(&relay->process->log, "the launcher died%s",
+                     relay->has_job ? "" : " at step 0");
         on_exits(relay);
-        _exit(GW_EXIT_FAILED); /* nobody has joined */
+        _exit(GW_EXIT_FAILED); /* members notice it by themselves */
     }
     pthread_mutex_unlock(&relay->mutex);
     post(relay, &relay->orphan_task);
@@ -201,11 +207,15 @@ void gw_relay_seen(struct gw_relay *relay)
 
 /* ---- its life ---- */
 
-static void set_stage(struct gw_relay *relay, enum gw_relay_stage stage)
+/* Returns whether a stop came while it was opening. */
+static int set_stage(struct gw_relay *relay, enum gw_relay_stage stage)
 {
     pthread_mutex_lock(&relay->mutex);
+    int is_asked =
+        relay->stage == GW_RELAY_OPENING && atomic_load(&relay->is_stopping);
     relay->stage = stage;
     pthread_mutex_unlock(&relay->mutex);
+    return is_asked;
 }
 
 void gw_relay_init(struct gw_relay *relay, struct gw_process *process)
@@ -230,7 +240,8 @@ void gw_relay_open(struct gw_relay *relay,
 {
     relay->loop = loop;
     relay->coordinator = coordinator;
-    set_stage(relay, GW_RELAY_OPEN);
+    if (set_stage(relay, GW_RELAY_OPEN))
+        post(relay, &relay->stop_task);
 }
 
 void gw_relay_close(struct gw_relay *relay)

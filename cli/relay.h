@@ -1,7 +1,8 @@
 /*
  * The coordinator's part of the watch: passes signals, lines and the end of the
  * launcher from the watch's thread to the coordinator's loop while that runs.
- * Earlier no member has joined, and the process just ends.
+ * Earlier no member has joined, and the process just ends, unless it may take
+ * the place of another one: then the loop gets a stop when it runs.
  */
 #ifndef GW_CLI_RELAY_H
 #define GW_CLI_RELAY_H
@@ -25,6 +26,7 @@ enum gw_relay_stage {
 /* Zeroed to begin with. */
 struct gw_relay {
     struct gw_process *process;
+    int has_job; /* members may have joined already: one before this */
     char local[GW_LOCAL_PATH_MAX]; /* socket path for gradweir ctl, or "" */
     atomic_int has_local;          /* the socket may exist */
 

@@ -29,10 +29,10 @@ void gw_show_open(struct gw_show *show, struct gw_printer *printer, int fd)
     show->pace = -1;
 }
 
-void gw_show_running(struct gw_show *show, uint64_t step, uint64_t now_us)
+void gw_show_running(struct gw_show *show, uint64_t step, uint64_t began_us)
 {
     show->first_step = step;
-    show->began_us = show->since_us = now_us;
+    show->began_us = show->since_us = began_us;
 }
 
 /* ---- progress ---- */

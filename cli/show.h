@@ -55,8 +55,8 @@ void gw_show_job(const struct gw_show *show,
 void gw_show_device(const struct gw_config *config,
                     char text[GW_SHOW_DEVICE_MAX]);
 
-/* `step` is the first one. */
-void gw_show_running(struct gw_show *show, uint64_t step, uint64_t now_us);
+/* `step` is the first one, and could begin at that time. */
+void gw_show_running(struct gw_show *show, uint64_t step, uint64_t began_us);
 
 /* A logged step: updates rates, writes a line unless there is a live one. */
 void gw_show_step(struct gw_show *show,

@@ -47,6 +47,7 @@ dist_check_SCRIPTS += \
 	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
 	%D%/run/rank.sh \
+	%D%/run/rejoin.sh \
 	%D%/run/replace.sh \
 	%D%/run/resume.sh \
 	%D%/run/restart.sh \

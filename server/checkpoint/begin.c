@@ -10,6 +10,7 @@
 
 #include "proto/schedule.h"
 #include "server/policy/splits.h"
+#include "server/checkpoint/membership.h"
 #include "server/checkpoint/store.h"
 
 #define KEPT_MAX 1024
@@ -151,6 +152,16 @@ int gw_begin_newest(struct gw_disk *disk, const char *path, uint64_t *clock_p)
     return is_there;
 }
 
+/* A job ran, or runs, that did not end in order. */
+static int has_members(struct gw_disk *dir)
+{
+    struct gw_membership left;
+    if (gw_membership_read(dir, &left, NULL) != GW_OK)
+        return 0;
+    gw_membership_free(&left);
+    return 1;
+}
+
 enum gw_status gw_begin_check_empty(const struct gw_begin *begin,
                                     struct gw_error *error)
 {
@@ -161,14 +172,18 @@ enum gw_status gw_begin_check_empty(const struct gw_begin *begin,
         return status == GW_ENOENT ? GW_OK
                                    : gw_fail_in(error, "checkpoint.dir");
     int has_one = gw_store_newest(&dir, &newest);
+    int is_left = has_one && has_members(&dir);
     gw_store_leave(&dir);
     if (!has_one)
         return GW_OK;
     return gw_fail(error, GW_EEXIST,
                    "checkpoint.dir %s holds a checkpoint of step %" PRIu64
-                   " already; go on from it with --resume, or choose another "
+                   " already; go on from it with --resume,%s or choose another "
                    "directory",
-                   begin->dir, newest);
+                   begin->dir, newest,
+                   is_left ? " or, where only its coordinator has died, with "
+                             "gradweir coordinator --rejoin,"
+                           : "");
 }
 
 enum gw_status gw_begin_check_free(const struct gw_begin *begin,

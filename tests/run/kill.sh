@@ -53,8 +53,9 @@ kill_one() {
     [ $code -eq $expected ] && grep -q "^gradweir: the coordinator (pid $victim) died at step [0-9]*: killed by signal 9" "$scratch/l.err" &&
       { [ $code -eq 1 ] || grep -q '^gradweir: --resume goes on from step [0-9]' "$scratch/l.err"; } ;;
   *)
-    [ $code -eq $expected ] && [ "$lines" -le 1 ] && grep -Eq "^gradweir: ($1 [0-9]+ \(.*pid $victim\) died at step [0-9]+|a process \(pid $victim\) died at step 0, before it had joined): killed by signal 9" "$scratch/l.err" &&
-      { [ $code -eq 1 ] || grep -q '; --resume goes on from' "$scratch/l.err"; } ;;
+    # a second line where the first checkpoint was completed meanwhile
+    [ $code -eq $expected ] && [ "$lines" -le 2 ] && grep -Eq "^gradweir: ($1 [0-9]+ \(.*pid $victim\) died at step [0-9]+|a process \(pid $victim\) died at step 0, before it had joined): killed by signal 9" "$scratch/l.err" &&
+      { [ $code -eq 1 ] || [ "$(grep -c -e '--resume goes on from' "$scratch/l.err")" -eq 1 ]; } ;;
   esac
 }
 
