@@ -339,10 +339,14 @@ static enum gw_status take_policy(struct gw_coordinator *self,
 static uint64_t count_skips(const struct gw_coordinator *self,
                             const struct gw_standing *standing)
 {
+    const struct gw_decision_state *state = &standing->state;
     uint64_t workers = self->config->cluster.workers;
-    uint64_t made = (standing->state.pushes - standing->base_pushes) / workers;
-    uint64_t steps = standing->state.clock - standing->base_clock;
-    return made < steps && !gw_regimes_is_per_push(self) ? steps - made : 0;
+    if (gw_regimes_is_per_push(self) || state->clock < standing->base_clock ||
+        state->pushes < standing->base_pushes)
+        return 0;
+    uint64_t made = (state->pushes - standing->base_pushes) / workers;
+    uint64_t steps = state->clock - standing->base_clock;
+    return made < steps ? steps - made : 0;
 }
 
 static enum gw_status take(struct gw_coordinator *self,
@@ -372,7 +376,6 @@ static struct gw_seat *make_missing(struct gw_coordinator *self, uint32_t rank)
         return NULL;
     who->role = GW_ROLE_WORKER;
     who->id = rank;
-    snprintf(who->host, sizeof who->host, "?");
     for (size_t i = 0; i < before->members; i++) {
         const struct gw_membership_member *one = &before->member[i];
         if (one->role != GW_ROLE_WORKER || one->id != rank)
@@ -395,8 +398,11 @@ static int make_vacant(struct gw_coordinator *self)
         if (one->peer)
             continue;
         gw_roster_print(one, name);
-        snprintf(text, sizeof text, "%s died while the job had no coordinator",
-                 name);
+        if (one->incarnation)
+            snprintf(text, sizeof text,
+                     "%s died while the job had no coordinator", name);
+        else /* as it was before the coordinator died */
+            snprintf(text, sizeof text, "rank %u has no worker", one->id);
         if (!gw_vacant_make(self, one, text)) {
             gw_roster_remove(self, one);
             gw_coordinator_end_and_look(self, GW_EDEAD, "%s", text);
