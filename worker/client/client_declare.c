@@ -50,6 +50,11 @@ tell(struct gw_client *client, const struct gw_key *keys, uint32_t n)
     } while (at < n);
 }
 
+static void keep(char *to, size_t room, const char *text)
+{
+    snprintf(to, room, "%s", text ? text : "");
+}
+
 void gw_client_send_declaration(struct gw_client *client,
                                 const struct gw_client_declaration *from)
 {
@@ -68,10 +73,10 @@ void gw_client_send_declaration(struct gw_client *client,
         .types_hash = gw_keys_types_hash(from->keys, from->n_keys),
         .keys_total = (uint32_t)from->n_keys};
     memcpy(declared->of.data_digest, from->data_digest, GW_DIGEST_BYTES);
-    snprintf(declared->device, sizeof declared->device, "%s", from->device);
-    snprintf(declared->tuned, sizeof declared->tuned, "%s", from->tuned);
-    snprintf(declared->optimizer, sizeof declared->optimizer, "%s",
-             from->program.optimizer);
+    keep(declared->device, sizeof declared->device, from->device);
+    keep(declared->tuned, sizeof declared->tuned, from->tuned);
+    keep(declared->optimizer, sizeof declared->optimizer,
+         from->program.optimizer);
     client->declaration = from;
     tell(client, from->keys,
          client->job->rank == 0 ? (uint32_t)from->n_keys : 0);
