@@ -77,7 +77,7 @@ done
 
 # --- the link goes down: the default silence of two hosts, 5 s, is too long for 2 s ---
 begin cut --set cluster.transport=rdma --set train.steps=100000000 --set cluster.silence=1 \
-  --set train.eval_every=never --set log.every=10 &&
+  --set cluster.patience=0 --set train.eval_every=never --set log.every=10 &&
   await 30 grep -q '^step [0-9]*0/' "$scratch/cut.job" && say cut &&
   await 30 said down && since=$(now_ms) &&
   looks grep -q 'gradweir: .*\(server\|worker\) .*\(died\|silent\)' "$scratch/cut.said" &&
