@@ -48,8 +48,9 @@ void gw_launch_coordinator_back(struct gw_launched *coordinator)
                        strsignal(launcher->stop_number));
 }
 
-void gw_launch_coordinator_lost(struct gw_launcher *launcher)
+void gw_launch_coordinator_lost(struct gw_launched *coordinator)
 {
+    struct gw_launcher *launcher = coordinator->launcher;
     launcher->end.is_lost = launcher->end.is_untold = 1;
     gw_launch_leave_now(launcher, GW_EXIT_FAILED);
 }

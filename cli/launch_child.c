@@ -169,13 +169,8 @@ void gw_launch_start_again(struct gw_launched *child)
         return;
     child->killed = 0;
     child->lines = (struct gw_parent_lines){.used = 0};
-    struct gw_launched *coordinator = gw_launch_coordinator(launcher);
-    if (child->ops->start(child) == 0)
-        return;
-    if (child == coordinator)
-        gw_launch_coordinator_lost(launcher);
-    else
-        gw_launch_tell(coordinator, "none %u", child->index);
+    if (child->ops->start(child) != 0)
+        child->ops->lost(child);
 }
 
 int gw_launch_start(struct gw_launched *child,

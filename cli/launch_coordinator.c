@@ -71,7 +71,7 @@ static void replace(struct gw_launched *coordinator, struct gw_launched *child)
 {
     const struct gw_launcher *launcher = coordinator->launcher;
     if (!gw_launch_count_again(&child->again, launcher->options->config)) {
-        gw_launch_tell(coordinator, "none %u", child->index);
+        child->ops->lost(child);
         return;
     }
     if (child->alive)
@@ -207,5 +207,6 @@ const struct gw_launch_ops gw_launch_coordinator_ops = {
     .line = on_line,
     .ended = coordinator_ended,
     .kill = gw_launch_kill_process,
+    .lost = gw_launch_coordinator_lost,
     .may_stay = gw_launch_may_not_stay,
 };

@@ -87,6 +87,12 @@ static void member_ended(struct gw_launched *child, int status)
     }
 }
 
+void gw_launch_member_lost(struct gw_launched *child)
+{
+    gw_launch_tell(gw_launch_coordinator(child->launcher), "none %u",
+                   child->index);
+}
+
 void gw_launch_kill_process(const struct gw_launched *child)
 {
     kill(child->pid, SIGKILL);
@@ -103,5 +109,6 @@ const struct gw_launch_ops gw_launch_member_ops = {
     .line = no_line,
     .ended = member_ended,
     .kill = gw_launch_kill_process,
+    .lost = gw_launch_member_lost,
     .may_stay = gw_launch_may_not_stay,
 };

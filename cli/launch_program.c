@@ -240,5 +240,6 @@ const struct gw_launch_ops gw_launch_program_ops = {
     .line = on_line,
     .ended = program_ended,
     .kill = kill_group,
+    .lost = gw_launch_member_lost,
     .may_stay = may_stay,
 };

@@ -56,6 +56,8 @@ struct gw_launch_ops {
     void (*ended)(struct gw_launched *child, int status);
     /* Kills it, and all that has come of it. */
     void (*kill)(const struct gw_launched *child);
+    /* It is to be started again, and cannot be. */
+    void (*lost)(struct gw_launched *child);
     /* Non-zero if it may go on after the job's end. */
     int (*may_stay)(const struct gw_launched *child);
 };
@@ -180,7 +182,7 @@ int gw_launch_coordinator_again(struct gw_launched *coordinator, int status);
 void gw_launch_coordinator_back(struct gw_launched *coordinator);
 
 /* It does not come. */
-void gw_launch_coordinator_lost(struct gw_launcher *launcher);
+void gw_launch_coordinator_lost(struct gw_launched *coordinator);
 
 /* A line about the child's end, for the coordinator, and the next one. */
 void gw_launch_tell_end(struct gw_launched *child, const char *format, ...)
@@ -210,6 +212,9 @@ void gw_launch_signal_programs(struct gw_launcher *launcher, int number);
 
 /* Kills one process; for tables. */
 void gw_launch_kill_process(const struct gw_launched *child);
+
+/* No other one is started; for tables. */
+void gw_launch_member_lost(struct gw_launched *child);
 
 /* 0; for tables. */
 int gw_launch_may_not_stay(const struct gw_launched *child);

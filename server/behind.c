@@ -35,7 +35,7 @@ static void tell_coordinator(struct gw_server *server,
                              const struct gw_decision *decision)
 {
     int dispensable = gw_decision_is_of_each_step(decision);
-    if (!gw_home_is_known(server))
+    if (!gw_away_is_known(&server->home.away))
         return; /* it is told of all that stands, when it is */
     if (dispensable &&
         (decision->kind != GW_DECIDE_COUNT || gw_peer_untaken(peer) >= BEHIND))

@@ -2,8 +2,9 @@
 
 #include "server/home.h"
 
-#include "server/replace.h"
-#include "server/server_state.h"
+#include <inttypes.h>
+
+#include "server/commit.h"
 #include "transport/member/remote.h"
 
 /* ---- joining ---- */
@@ -36,6 +37,64 @@ static void join(struct gw_server *server)
         gw_server_finish(server, GW_ENOMEM, "no memory to join");
 }
 
+/* ---- away ---- */
+
+#define WATCH_US 250000
+
+/* The furthest step of this shard, for people. */
+static uint64_t step_of(const struct gw_server *server)
+{
+    uint64_t step = server->start.state.clock;
+    for (uint32_t i = 0; server->shard && i < server->shard->chunks; i++)
+        if (server->shard->chunk[i].version > step)
+            step = server->shard->chunk[i].version;
+    return server->regime.policy ? gw_commit_of(server)->step(server, step)
+                                 : step;
+}
+
+/* After a pause of this process the silence proves nothing. */
+static void end_without(struct gw_server *server)
+{
+    const struct gw_peer *peer = server->coordinator;
+    char paused[GW_PAUSED_BYTES], way[GW_AWAY_WAY_BYTES];
+    gw_member_paused_words(server->member, paused);
+    gw_away_way_on(server->running && server->start.outlives
+                       ? server->config.checkpoint.dir
+                       : "",
+                   way);
+    gw_server_finish(
+        server, GW_EDEAD,
+        "%sthe coordinator (%s) %s at step %" PRIu64 ": silent for %.1f s%s",
+        paused, peer->address, paused[0] ? "is heard no more" : "died",
+        step_of(server), (double)gw_peer_silent_us(peer) / 1e6, way);
+}
+
+static void on_watch(struct gw_timer *timer)
+{
+    struct gw_server *server = timer->owner;
+    uint64_t patience_us = (uint64_t)(server->config.cluster.patience * 1e6);
+    if (gw_away_is_over(&server->home.away, gw_loop_now(server->loop),
+                        server->stall.progress_us, patience_us))
+        end_without(server);
+    else if (!gw_away_is_here(&server->home.away))
+        gw_timer_start(server->loop, timer, WATCH_US);
+}
+
+/* Until it is here again. */
+static void watch(struct gw_server *server)
+{
+    server->home.watch.fire = on_watch;
+    server->home.watch.owner = server;
+    gw_timer_start(server->loop, &server->home.watch, WATCH_US);
+}
+
+void gw_home_stop(struct gw_server *server)
+{
+    gw_timer_stop(server->loop, &server->home.watch);
+}
+
+/* ---- links ---- */
+
 /* Shard 0 has the keys of the job, whatever became of rank 0. */
 static void tell_keys(struct gw_server *server)
 {
@@ -65,45 +124,33 @@ void gw_home_link_up(struct gw_server *server)
     const struct gw_peer *coordinator = server->coordinator;
     if (!gw_away_link_up(away, coordinator->incarnation,
                          gw_loop_now(server->loop))) {
-        if (server->remote && gw_home_is_known(server))
+        if (server->remote && gw_away_is_known(away))
             gw_remote_link_up(server->remote);
         return;
     }
-    int is_new = !gw_home_is_known(server);
+    int is_new = !gw_away_is_known(away);
     if (is_new)
         gw_remote_hold(server->remote);
     join(server);
     if (is_new && server->leader)
         tell_keys(server);
+    if (is_new)
+        watch(server);
 }
-
-/* ---- away ---- */
 
 void gw_home_link_down(struct gw_server *server, enum gw_status status)
 {
-    char paused[GW_PAUSED_BYTES];
-    gw_member_paused_words(server->member, paused);
     gw_away_link_down(&server->home.away,
-                      status == GW_ETIMEOUT || paused[0] != '\0');
-}
-
-int gw_home_is_here(const struct gw_server *server)
-{
-    return server->home.away.state == GW_COORDINATOR_HERE;
-}
-
-int gw_home_is_known(const struct gw_server *server)
-{
-    return server->home.away.state != GW_COORDINATOR_NEW;
+                      status == GW_ETIMEOUT ||
+                          gw_member_was_paused(server->member));
 }
 
 void gw_home_lost(struct gw_server *server)
 {
     const struct gw_peer *coordinator = server->coordinator;
-    int may_be_back = server->start.outlives || !server->home.away.broke;
-    if (!server->running || !may_be_back ||
-        server->config.cluster.patience <= 0) {
-        gw_stall_lost_coordinator(server);
+    if (!server->running || server->config.cluster.patience <= 0 ||
+        !gw_away_may_return(&server->home.away, server->start.outlives)) {
+        end_without(server);
         return;
     }
     gw_away_silent(&server->home.away, coordinator->heard_us);
@@ -112,14 +159,7 @@ void gw_home_lost(struct gw_server *server)
                 "on without it",
                 coordinator->address,
                 (double)gw_peer_silent_us(coordinator) / 1e6);
-}
-
-void gw_home_judge(struct gw_server *server)
-{
-    uint64_t patience_us = (uint64_t)(server->config.cluster.patience * 1e6);
-    if (gw_away_is_over(&server->home.away, gw_loop_now(server->loop),
-                        server->stall.progress_us, patience_us))
-        gw_stall_lost_coordinator(server);
+    watch(server);
 }
 
 /* ---- another one ---- */
@@ -137,7 +177,6 @@ void gw_home_back(struct gw_server *server)
     gw_away_back(&server->home.away);
     gw_log_info(server->log, "the coordinator is back, at %s",
                 server->coordinator->address);
-    gw_replace_tell_standing(server);
     if (server->leader)
         gw_leader_recall_all(server->leader, gw_switch_last_begun(server), tell,
                              server);
@@ -152,6 +191,6 @@ void gw_home_ask_stop(struct gw_server *server, const char *why)
     const struct gw_message message = {.kind = GW_MESSAGE_STOP,
                                        .stop = {.text = why}};
     server->home.stop = why;
-    if (gw_home_is_known(server))
+    if (gw_away_is_known(&server->home.away))
         gw_peer_tell(server->coordinator, &message);
 }

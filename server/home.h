@@ -6,13 +6,15 @@
 #define GW_SERVER_HOME_H
 
 #include "proto/status.h"
+#include "transport/link/loop.h"
 #include "transport/member/away.h"
 
 struct gw_server;
 
 struct gw_home {
-    struct gw_away away;
-    const char *stop; /* the reason to stop that it was told; NULL: none */
+    struct gw_away away;   /* others ask its questions */
+    const char *stop;      /* the reason to stop that it was told; NULL: none */
+    struct gw_timer watch; /* while it is away */
 };
 
 /* Its link is up: joins, the first time and where another process answers. */
@@ -20,13 +22,10 @@ void gw_home_link_up(struct gw_server *server);
 void gw_home_link_down(struct gw_server *server, enum gw_status status);
 /* It is silent: the job goes on without it, or ends here. */
 void gw_home_lost(struct gw_server *server);
-/* Ends the job here where it has been away for too long. Called often. */
-void gw_home_judge(struct gw_server *server);
 /* A new one has all members, and gets what the one before may not have had. */
 void gw_home_back(struct gw_server *server);
-/* It is heard; it is not another one that has yet to take this thread up. */
-int gw_home_is_here(const struct gw_server *server);
-int gw_home_is_known(const struct gw_server *server);
+/* The job is over here. */
+void gw_home_stop(struct gw_server *server);
 /* Asks it to end the job in order; `why` outlives the server. */
 void gw_home_ask_stop(struct gw_server *server, const char *why);
 

@@ -43,7 +43,7 @@ static void replace(struct gw_server *server,
     snprintf(session->host, sizeof session->host, "%s", member->host);
 }
 
-void gw_replace_tell_standing(struct gw_server *server)
+static void tell_standing(struct gw_server *server)
 {
     const struct gw_shard *shard = server->shard;
     char policy[GW_WORD_BYTES] = "";
@@ -89,8 +89,5 @@ void gw_replace_view(struct gw_server *server, const struct gw_view *view)
     for (uint32_t i = 0; i < view->members_n; i++)
         replace(server, &view->members[i]);
     gw_stall_moved(server, gw_loop_now(server->loop)); /* nobody was late */
-    if (view->members_n == 0)
-        gw_home_back(server);
-    else
-        gw_replace_tell_standing(server);
+    tell_standing(server);
 }

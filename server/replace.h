@@ -7,10 +7,8 @@
 struct gw_server;
 
 /* The view is not the first one: ends the server where it is not of a later
-   epoch, or names others than workers. */
+   epoch, or names others than workers. Tells the coordinator where this shard
+   stands. */
 void gw_replace_view(struct gw_server *server, const struct gw_view *view);
-
-/* Tells the coordinator where this shard stands. */
-void gw_replace_tell_standing(struct gw_server *server);
 
 #endif

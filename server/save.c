@@ -288,7 +288,7 @@ static void saved(struct gw_save *save)
     save->phase = SAVE_IDLE;
     if (save->status == GW_OK)
         gw_metrics_add(server->metrics, GW_METRIC_CHECKPOINTS, 1);
-    if (gw_home_is_known(server))
+    if (gw_away_is_known(&server->home.away))
         gw_server_tell(server, server->coordinator, &message);
     if (save->waiting_n == 0)
         return;

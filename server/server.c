@@ -160,6 +160,7 @@ static const struct gw_member_handler handler = {
 static void halt(struct gw_server *server)
 {
     gw_stall_stop(server);
+    gw_home_stop(server);
     gw_quiesce_stop(server);
     gw_startup_stop(server);
 }

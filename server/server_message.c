@@ -97,13 +97,22 @@ got_request(void *owner, struct gw_peer *peer, const struct gw_message *message)
         gw_peer_reject(peer, 0, "request that makes no sense");
 }
 
+/* One that names nobody is of another coordinator, which has all members. */
+static void take_later_view(struct gw_server *server,
+                            const struct gw_view *view)
+{
+    gw_replace_view(server, view);
+    if (view->members_total == 0 && !gw_server_is_over(server))
+        gw_home_back(server);
+}
+
 static void
 got_view(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
     struct gw_server *server = owner;
     (void)peer;
     if (gw_members_are_whole(server))
-        gw_replace_view(server, &message->view);
+        take_later_view(server, &message->view);
     else
         gw_members_view(server, &message->view);
 }

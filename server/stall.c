@@ -1,7 +1,7 @@
 /*
  * Stalls: a shard that gets no further names the members that it waits for,
  * every cluster.step_deadline. It only reports; the coordinator may end the job
- * for it (cluster.abort_after). Silence of the coordinator ends the server.
+ * for it (cluster.abort_after).
  */
 #include "config.h"
 
@@ -88,7 +88,7 @@ tell(struct gw_server *server, uint64_t clock, double seconds, const char *text)
     struct gw_message message = {
         .kind = GW_MESSAGE_STALL,
         .stall = {.clock = clock, .seconds = seconds, .text = text}};
-    if (gw_home_is_here(server))
+    if (gw_away_is_here(&server->home.away))
         gw_peer_tell(server->coordinator, &message);
 }
 
@@ -129,34 +129,6 @@ static void report_stall(struct gw_server *server, double seconds)
          text);
 }
 
-/* The furthest step of this shard, for people. */
-static uint64_t step_of(const struct gw_server *server)
-{
-    uint64_t step = server->start.state.clock;
-    for (uint32_t i = 0; server->shard && i < server->shard->chunks; i++)
-        if (server->shard->chunk[i].version > step)
-            step = server->shard->chunk[i].version;
-    return server->regime.policy ? gw_commit_of(server)->step(server, step)
-                                 : step;
-}
-
-/* After a pause of this process the silence proves nothing. */
-void gw_stall_lost_coordinator(struct gw_server *server)
-{
-    const struct gw_peer *peer = server->coordinator;
-    char paused[GW_PAUSED_BYTES], way[GW_AWAY_WAY_BYTES];
-    gw_member_paused_words(server->member, paused);
-    gw_away_way_on(server->running && server->start.outlives
-                       ? server->config.checkpoint.dir
-                       : "",
-                   way);
-    gw_server_finish(
-        server, GW_EDEAD,
-        "%sthe coordinator (%s) %s at step %" PRIu64 ": silent for %.1f s%s",
-        paused, peer->address, paused[0] ? "is heard no more" : "died",
-        step_of(server), (double)gw_peer_silent_us(peer) / 1e6, way);
-}
-
 static void on_watch(struct gw_timer *timer)
 {
     struct gw_server *server = timer->owner;
@@ -164,7 +136,6 @@ static void on_watch(struct gw_timer *timer)
     uint64_t limit_us = (uint64_t)(server->config.cluster.step_deadline * 1e6);
     gw_timer_start(server->loop, timer, WATCH_US);
     gw_tell_counters(server);
-    gw_home_judge(server);
     gw_member_excuse(server->member, now, &server->stall.paused_us,
                      &server->stall.progress_us);
     if (!server->running || gw_server_is_ending(server) ||

@@ -21,7 +21,5 @@ void gw_stall_watch(struct gw_server *server);
 void gw_stall_stop(struct gw_server *server);
 /* A push counts, so the shard gets further. */
 void gw_stall_moved(struct gw_server *server, uint64_t now);
-/* Nothing is heard of the coordinator any more: ends the job here. */
-void gw_stall_lost_coordinator(struct gw_server *server);
 
 #endif

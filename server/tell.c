@@ -17,7 +17,8 @@ void gw_tell_counters(struct gw_server *server)
     uint64_t now = gw_loop_now(server->loop);
     struct rusage usage;
     struct gw_metrics_snapshot counters = {0};
-    if (!server->running || server->end.over || !gw_home_is_here(server) ||
+    if (!server->running || server->end.over ||
+        !gw_away_is_here(&server->home.away) ||
         now - server->end.reported_us < REPORT_US)
         return;
     server->end.reported_us = now;
@@ -40,7 +41,7 @@ void gw_tell_fault(struct gw_server *server,
         .kind = GW_MESSAGE_FAULT,
         .fault = {.role = peer->role, .id = peer->id, .text = why}};
     if (peer != server->coordinator && !server->end.over &&
-        gw_home_is_here(server))
+        gw_away_is_here(&server->home.away))
         gw_peer_tell(server->coordinator, &message);
 }
 
@@ -54,7 +55,7 @@ void gw_tell_stuck(struct gw_server *server,
         return;
     if (text[0])
         gw_log_info(server->log, "%s", text);
-    if (peer != server->coordinator && gw_home_is_here(server))
+    if (peer != server->coordinator && gw_away_is_here(&server->home.away))
         gw_peer_tell(server->coordinator, &message);
 }
 

@@ -68,7 +68,7 @@ static void listen_locally(struct gw_coordinator *self)
 static void place_listen(const struct gw_coordinator *self,
                          char listen[GW_ADDRESS_MAX])
 {
-    const struct gw_membership *before = gw_register_before(self);
+    const struct gw_membership *before = gw_before(self);
     const char *given = self->options.listen, *port = strrchr(given, ':');
     const char *then = before ? strrchr(before->address, ':') : NULL;
     if (port && then && strcmp(port, ":0") == 0)
@@ -96,7 +96,7 @@ static enum gw_status open_member(struct gw_coordinator *self,
     if (status != GW_OK)
         return status;
     char listen[GW_ADDRESS_MAX];
-    const struct gw_membership *before = gw_register_before(self);
+    const struct gw_membership *before = gw_before(self);
     gw_member_set_epoch(self->member, before ? before->epoch : 1);
     if (before)
         gw_member_set_silence(self->member, before->silence_us);
@@ -134,6 +134,7 @@ static const struct {
     void (*close)(struct gw_coordinator *self);
 } parts[] = {
     {print_job, nothing_to_close},
+    {gw_before_open, gw_before_close},
     {gw_register_open, gw_register_close},
     {gw_final_open, gw_final_close},
     {gw_steps_open, gw_steps_close},

@@ -81,9 +81,9 @@ void gw_coordinator_failed(struct gw_coordinator *self,
 
 /* A member is silent. Non-zero: it is waited for; else it is to be given up. */
 int gw_suspect_begin(struct gw_coordinator *self, struct gw_seat *who);
-/* Takes those back that are heard again, and gives up the others in time.
-   Called often. */
-void gw_suspect_look(struct gw_coordinator *self);
+/* Takes those back that are heard again; one that was waited for in vain, which
+   is to be given up. Called often. */
+struct gw_seat *gw_suspect_overdue(struct gw_coordinator *self);
 
 /* ---- coordinator_look.c ---- */
 

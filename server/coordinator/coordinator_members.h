@@ -134,16 +134,21 @@ void gw_vacant_awaited(const struct gw_coordinator *self,
 size_t
 gw_vacant_print(const struct gw_coordinator *self, char *text, size_t room);
 
-/* ---- coordinator_register.c ---- */
+/* ---- coordinator_before.c ---- */
 
 /* Where this one takes another's place: its phase, job and silence are those.
    GW_EMISMATCH, the errors of gw_membership_read. */
+enum gw_status gw_before_open(struct gw_coordinator *self,
+                              struct gw_error *error);
+void gw_before_close(struct gw_coordinator *self);
+/* The list of the coordinator before; NULL: this one takes nobody's place. */
+const struct gw_membership *gw_before(const struct gw_coordinator *self);
+
+/* ---- coordinator_register.c ---- */
+
 enum gw_status gw_register_open(struct gw_coordinator *self,
                                 struct gw_error *error);
 void gw_register_close(struct gw_coordinator *self);
-/* The list of the coordinator before; NULL: this one takes nobody's place. */
-const struct gw_membership *
-gw_register_before(const struct gw_coordinator *self);
 /* Another coordinator could take the place of this one. */
 int gw_register_outlives(const struct gw_coordinator *self);
 /* Workers of a host push one sum. */

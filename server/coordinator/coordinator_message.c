@@ -64,14 +64,6 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
     gw_vacant_heard(owner, peer);
 }
 
-/* Members have closed their links to this process then. */
-static int was_paused(const struct gw_coordinator *self)
-{
-    char words[GW_PAUSED_BYTES];
-    gw_member_paused_words(self->member, words);
-    return words[0] != '\0';
-}
-
 static void link_down(void *owner,
                       struct gw_peer *peer,
                       unsigned link,
@@ -87,7 +79,8 @@ static void link_down(void *owner,
         gw_coordinator_faulted(self, who, "", why);
     } else if (who) {
         /* it comes back, or a death is told */
-        who->broke = status != GW_ETIMEOUT && !was_paused(self);
+        who->broke =
+            status != GW_ETIMEOUT && !gw_member_was_paused(self->member);
         gw_log_info(self->log, "connection to %s broke: %s (%s)", peer->name,
                     why, gw_status_text(status));
     }
@@ -151,8 +144,12 @@ static void got_good_bye(void *owner,
 static void
 got_declare(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
-    gw_coordinator_declared(owner, gw_roster_of(owner, peer),
-                            &message->declare);
+    struct gw_coordinator *self = owner;
+    struct gw_seat *who = gw_roster_of(self, peer);
+    if (self->phase == GW_PHASE_REJOINING)
+        gw_rejoin_declared(self, who, &message->declare);
+    else
+        gw_coordinator_declared(self, who, &message->declare);
 }
 
 static void

@@ -36,7 +36,7 @@ static void note(void *owner, const char *text)
 static void rejoin(struct gw_coordinator *self)
 {
     struct gw_origin *origin = self->origin;
-    const struct gw_membership *before = gw_register_before(self);
+    const struct gw_membership *before = gw_before(self);
     uint64_t newest;
     origin->begin.resume = NULL;
     origin->begin.cut = before->from;
@@ -61,7 +61,7 @@ static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
         .note = note,
         .owner = self,
     };
-    if (gw_register_before(self)) {
+    if (gw_before(self)) {
         rejoin(self);
         return GW_OK;
     }
@@ -134,9 +134,9 @@ static enum gw_status make_token(struct gw_coordinator *self,
     enum gw_access access = self->config->checkpoint.access;
     uint64_t number;
     gw_loop_random(self->loop, &number, sizeof number);
-    if (gw_register_before(self)) /* members have been told that one */
+    if (gw_before(self)) /* members have been told that one */
         snprintf(origin->token, sizeof origin->token, "%s",
-                 gw_register_before(self)->token);
+                 gw_before(self)->token);
     else
         snprintf(origin->token, sizeof origin->token, "%016" PRIx64, number);
     enum gw_status status = enter_resume(self, error);
@@ -186,7 +186,7 @@ enum gw_status gw_origin_open(struct gw_coordinator *self,
     if (status == GW_OK)
         status = make_token(self, error);
     /* nobody else can write there from now on; until now somebody may have */
-    if (status != GW_OK || !origin->begin.dir[0] || gw_register_before(self))
+    if (status != GW_OK || !origin->begin.dir[0] || gw_before(self))
         return status;
     if (!is_asked_to_resume(&origin->begin))
         status = gw_begin_check_empty(&origin->begin, error);

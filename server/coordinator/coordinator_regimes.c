@@ -56,10 +56,11 @@ void gw_regimes_begin(struct gw_coordinator *self,
 void gw_regimes_rejoin(struct gw_coordinator *self,
                        const struct gw_regime *regime,
                        uint64_t clock,
-                       uint64_t pushes)
+                       uint64_t pushes,
+                       int has_changed)
 {
     gw_regimes_begin(self, regime, clock, pushes);
-    self->regimes->has_changed = clock != gw_steps_begin(self);
+    self->regimes->has_changed = has_changed;
 }
 
 /* ---- questions ---- */

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/checkpoint/store.h"
 #include "server/coordinator/coordinator_keep.h"
 
 /* The time of a write in the simulator. */
@@ -20,8 +19,6 @@
 
 struct gw_register {
     struct gw_coordinator *self;
-    struct gw_membership before; /* of the one whose place this one takes */
-    int is_back;                 /* there is one */
     uint64_t opened_us, began_us;
     int is_due;            /* when each member knows of its start */
     int sums;              /* workers of a host push one sum */
@@ -37,55 +34,10 @@ struct gw_register {
     struct gw_error error;
 };
 
-static int is_of_this_job(const struct gw_coordinator *self,
-                          const struct gw_membership *before)
-{
-    uint8_t text[GW_DIGEST_BYTES];
-    gw_membership_digest(self->job_text, strlen(self->job_text), text);
-    return memcmp(text, before->text, sizeof text) == 0;
-}
-
-static enum gw_status nothing_runs(const struct gw_coordinator *self,
-                                   struct gw_error *error)
-{
-    if (self->options.rejoin != GW_REJOIN_ONLY)
-        return GW_OK;
-    return gw_fail(error, GW_ENOENT,
-                   "the job was ending when its coordinator died, so that "
-                   "there is nothing to take over");
-}
-
-static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
-{
-    struct gw_register *book = self->book;
-    struct gw_disk dir;
-    enum gw_status status =
-        gw_store_enter(self->loop->disk, self->config->checkpoint.dir,
-                       self->config->checkpoint.access, &dir, NULL);
-    if (status != GW_OK)
-        return nothing_runs(self, error);
-    status = gw_membership_read(&dir, &book->before, error);
-    gw_store_leave(&dir);
-    if (status == GW_ENOENT)
-        return nothing_runs(self, error);
-    if (status != GW_OK)
-        return status;
-    if (!is_of_this_job(self, &book->before))
-        return gw_fail(error, GW_EMISMATCH,
-                       "a job that was begun with another job file runs with "
-                       "checkpoint.dir: give this coordinator the same file "
-                       "and --set, or leave --rejoin out");
-    book->is_back = book->is_there = 1;
-    book->sums = book->before.sums;
-    self->job = book->before.job;
-    self->silence_us = book->before.silence_us;
-    self->phase = GW_PHASE_REJOINING;
-    return GW_OK;
-}
-
 enum gw_status gw_register_open(struct gw_coordinator *self,
                                 struct gw_error *error)
 {
+    const struct gw_membership *before = gw_before(self);
     self->book = calloc(1, sizeof *self->book);
     if (!self->book)
         return gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
@@ -93,39 +45,15 @@ enum gw_status gw_register_open(struct gw_coordinator *self,
     self->book->opened_us = gw_loop_now(self->loop);
     self->book->work =
         (struct gw_work){.owner = self->book, .model_us = WRITE_MODEL_US};
-    if (self->options.rejoin == GW_REJOIN_NEVER)
-        return GW_OK;
-    return self->config->checkpoint.dir[0] ? find(self, error)
-                                           : nothing_runs(self, error);
+    self->book->is_there = before != NULL;
+    self->book->sums = before && before->sums;
+    return GW_OK;
 }
 
 void gw_register_close(struct gw_coordinator *self)
 {
-    if (!self->book)
-        return;
-    gw_membership_free(&self->book->before);
     free(self->book);
     self->book = NULL;
-}
-
-const struct gw_membership *
-gw_register_before(const struct gw_coordinator *self)
-{
-    return self->book->is_back ? &self->book->before : NULL;
-}
-
-int gw_coordinator_is_rejoining(const struct gw_coordinator *self)
-{
-    return self->book->is_back;
-}
-
-/* The wall clock may have been set meanwhile. */
-uint64_t gw_coordinator_before_us(const struct gw_coordinator *self)
-{
-    uint64_t began_us = self->book->before.began_us;
-    return began_us && began_us < self->options.unix_us
-               ? self->options.unix_us - began_us
-               : 0;
 }
 
 int gw_coordinator_is_outlived(const struct gw_coordinator *self)
@@ -172,8 +100,9 @@ static void fill_member(const struct gw_seat *one,
 static uint64_t began_us(struct gw_coordinator *self)
 {
     struct gw_register *book = self->book;
-    if (book->is_back)
-        return book->before.began_us;
+    const struct gw_membership *before = gw_before(self);
+    if (before)
+        return before->began_us;
     if (!book->began_us && self->options.unix_us)
         book->began_us =
             self->options.unix_us + gw_loop_now(self->loop) - book->opened_us;
@@ -196,7 +125,7 @@ static enum gw_status fill(struct gw_coordinator *self,
     if (!membership->member)
         return GW_ENOMEM;
     snprintf(membership->address, sizeof membership->address, "%s",
-             gw_coordinator_address(self));
+             gw_member_address(self->member));
     snprintf(membership->token, sizeof membership->token, "%s",
              gw_origin_token(self));
     gw_membership_digest(self->job_text, strlen(self->job_text),
@@ -320,8 +249,6 @@ void gw_register_end(struct gw_coordinator *self)
 void gw_register_settle(struct gw_coordinator *self)
 {
     struct gw_register *book = self->book;
-    if (!book)
-        return;
     gw_loop_cancel(self->loop, &book->work);
     gw_membership_free(&book->membership);
     if (book->is_over && (book->is_there || book->busy))

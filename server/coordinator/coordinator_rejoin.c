@@ -64,7 +64,7 @@ static void on_timer(struct gw_timer *timer)
 enum gw_status gw_rejoin_open(struct gw_coordinator *self,
                               struct gw_error *error)
 {
-    const struct gw_membership *before = gw_register_before(self);
+    const struct gw_membership *before = gw_before(self);
     self->rejoin = calloc(1, sizeof *self->rejoin);
     struct gw_rejoin *rejoin = self->rejoin;
     if (rejoin && before)
@@ -94,7 +94,7 @@ void gw_rejoin_close(struct gw_coordinator *self)
 static const struct gw_membership_member *
 find(const struct gw_coordinator *self, const struct gw_peer *peer)
 {
-    const struct gw_membership *before = gw_register_before(self);
+    const struct gw_membership *before = gw_before(self);
     for (size_t i = 0; before && i < before->members; i++)
         if (before->member[i].role == peer->role &&
             before->member[i].incarnation == peer->incarnation)
@@ -190,7 +190,7 @@ print_missing(const struct gw_membership_member *one, char *text, size_t room)
 static const struct gw_membership_member *
 awaited(const struct gw_coordinator *self, int even_gone)
 {
-    const struct gw_membership *before = gw_register_before(self);
+    const struct gw_membership *before = gw_before(self);
     const struct gw_membership_member *found = NULL;
     for (size_t i = 0; i < before->members; i++)
         if ((even_gone || !self->rejoin->gone[i]) &&
@@ -215,7 +215,7 @@ void gw_rejoin_awaited(const struct gw_coordinator *self,
 
 int gw_rejoin_gone(struct gw_coordinator *self, uint32_t pid)
 {
-    const struct gw_membership *before = gw_register_before(self);
+    const struct gw_membership *before = gw_before(self);
     int found = 0;
     for (size_t i = 0; before && i < before->members; i++)
         if (before->member[i].pid == pid &&
@@ -233,7 +233,7 @@ void gw_rejoin_lost(struct gw_coordinator *self,
                     struct gw_seat *who,
                     const char *text)
 {
-    const struct gw_membership *before = gw_register_before(self);
+    const struct gw_membership *before = gw_before(self);
     if (who->role == GW_ROLE_SERVER) {
         gw_coordinator_end_and_look(self, GW_EDEAD, "%s", text);
         return;
@@ -282,7 +282,7 @@ static void tell_leader(struct gw_coordinator *self)
 static const struct gw_membership_member *
 find_lost_server(const struct gw_coordinator *self)
 {
-    const struct gw_membership *before = gw_register_before(self);
+    const struct gw_membership *before = gw_before(self);
     for (size_t i = 0; i < before->members; i++)
         if (before->member[i].role == GW_ROLE_SERVER &&
             !is_back(self, &before->member[i]) &&
@@ -294,7 +294,7 @@ find_lost_server(const struct gw_coordinator *self)
 static void maybe_ask(struct gw_coordinator *self)
 {
     struct gw_rejoin *rejoin = self->rejoin;
-    const struct gw_membership *before = gw_register_before(self);
+    const struct gw_membership *before = gw_before(self);
     if (self->phase != GW_PHASE_REJOINING || rejoin->is_asked)
         return;
     /* those that come are told the end */
@@ -331,7 +331,8 @@ static enum gw_status take_policy(struct gw_coordinator *self,
                                 &regime, error);
     if (status == GW_OK)
         gw_regimes_rejoin(self, &regime, standing->base_clock,
-                          standing->base_pushes);
+                          standing->base_pushes,
+                          standing->base_clock != gw_steps_begin(self));
     return status;
 }
 
@@ -370,7 +371,7 @@ static enum gw_status take(struct gw_coordinator *self,
 /* NULL: there is no memory. */
 static struct gw_seat *make_missing(struct gw_coordinator *self, uint32_t rank)
 {
-    const struct gw_membership *before = gw_register_before(self);
+    const struct gw_membership *before = gw_before(self);
     struct gw_seat *who = calloc(1, sizeof *who);
     if (!who)
         return NULL;

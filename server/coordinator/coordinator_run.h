@@ -133,11 +133,13 @@ void gw_regimes_begin(struct gw_coordinator *self,
                       const struct gw_regime *regime,
                       uint64_t clock,
                       uint64_t pushes);
-/* The same for a coordinator that takes another's place. */
+/* The same for a coordinator that takes another's place; another policy may
+   have been in force before. */
 void gw_regimes_rejoin(struct gw_coordinator *self,
                        const struct gw_regime *regime,
                        uint64_t clock,
-                       uint64_t pushes);
+                       uint64_t pushes,
+                       int has_changed);
 /* The policy in force, the clock where it began, and the pushes that were
    applied by then. */
 const struct gw_regime *gw_regimes_now(const struct gw_coordinator *self);

@@ -259,10 +259,6 @@ void gw_coordinator_declared(struct gw_coordinator *self,
                              struct gw_seat *who,
                              const struct gw_declare *declare)
 {
-    if (self->phase == GW_PHASE_REJOINING) {
-        gw_rejoin_declared(self, who, declare);
-        return;
-    }
     if (who->again && self->phase == GW_PHASE_RUNNING) {
         gw_vacant_declared(self, who, declare);
         return;

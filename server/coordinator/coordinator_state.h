@@ -21,7 +21,8 @@
  *   coordinator_group.c      workers that sum before they push
  *   coordinator_vacant.c     workers in the place of others that have died
  *   coordinator_register.c   the list of members, for another coordinator
- *   coordinator_rejoin.c     which takes the place of one that has died
+ *   coordinator_before.c     the list of the coordinator that has died
+ *   coordinator_rejoin.c     its members come back to this one
  *   coordinator_tell.c       view, keys and start, sent to every member
  *   coordinator_declare.c    keys and data as rank 0 declared them
  *
@@ -171,6 +172,7 @@ struct gw_coordinator {
     int has_local;       /* it listens at options.local */
     int expects_inner;   /* coordinator_inner.c */
 
+    struct gw_before *before;
     struct gw_register *book;
     struct gw_rejoin *rejoin;
     struct gw_roster *roster;

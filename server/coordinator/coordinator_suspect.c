@@ -35,23 +35,24 @@ int gw_suspect_begin(struct gw_coordinator *self, struct gw_seat *who)
     return 1;
 }
 
-static void judge(struct gw_coordinator *self, struct gw_seat *who)
+/* 0: it is to be given up. */
+static int is_borne(struct gw_coordinator *self, struct gw_seat *who)
 {
-    uint64_t silent_us = gw_peer_silent_us(who->peer);
-    if (!who->peer->silent && gw_peer_is_up(who->peer, 0)) {
-        who->suspect = 0;
-        gw_coordinator_note(self, "%s is heard again", who->peer->name);
-    } else if (silent_us >= patience_us(self) || who->broke) {
-        who->suspect = 0;
-        gw_coordinator_give_up(self, who, "silent");
-    }
+    if (who->peer->silent || !gw_peer_is_up(who->peer, 0))
+        return !who->broke && gw_peer_silent_us(who->peer) < patience_us(self);
+    who->suspect = 0;
+    gw_coordinator_note(self, "%s is heard again", who->peer->name);
+    return 1;
 }
 
-void gw_suspect_look(struct gw_coordinator *self)
+struct gw_seat *gw_suspect_overdue(struct gw_coordinator *self)
 {
-    for (struct gw_seat *next, *one = gw_roster_first(self); one; one = next) {
-        next = one->next; /* it may be given up */
-        if (one->suspect && self->phase == GW_PHASE_RUNNING)
-            judge(self, one);
+    for (struct gw_seat *one = gw_roster_first(self); one; one = one->next) {
+        if (!one->suspect || self->phase != GW_PHASE_RUNNING ||
+            is_borne(self, one))
+            continue;
+        one->suspect = 0;
+        return one;
     }
+    return NULL;
 }

@@ -244,6 +244,13 @@ static void note_stop(struct gw_coordinator *self)
     watch->moved_us = watch->stop_told_us = since_us;
 }
 
+static void give_up_overdue(struct gw_coordinator *self)
+{
+    struct gw_seat *who;
+    while ((who = gw_suspect_overdue(self)))
+        gw_coordinator_give_up(self, who, "silent");
+}
+
 static void on_watch(struct gw_timer *timer)
 {
     struct gw_coordinator *self = timer->owner;
@@ -256,7 +263,7 @@ static void on_watch(struct gw_timer *timer)
     note_pace(self, now);
     gw_strangers_expire(self, now);
     gw_vacant_look(self);
-    gw_suspect_look(self);
+    give_up_overdue(self);
     gw_gather_poll(self, now);
     /* steps are no wait: their time counts for none that comes after */
     gw_member_excuse(self->member, now, &watch->paused_us, &watch->moved_us);

@@ -2,6 +2,7 @@ libserver_a_SOURCES += \
 	%D%/coordinator.c \
 	%D%/coordinator.h \
 	%D%/coordinator_ahead.c \
+	%D%/coordinator_before.c \
 	%D%/coordinator_ctl.c \
 	%D%/coordinator_decided.c \
 	%D%/coordinator_declare.c \

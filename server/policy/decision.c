@@ -166,6 +166,21 @@ void gw_leader_switch(struct gw_leader *leader,
     gw_leader_quiesce_maybe(leader);
 }
 
+void gw_leader_recall_all(struct gw_leader *leader,
+                          uint64_t after,
+                          void (*tell)(void *owner,
+                                       const struct gw_decision *decision),
+                          void *owner)
+{
+    gw_cuts_forget(leader);
+    gw_stream_recall(leader, after, tell, owner);
+}
+
+uint64_t gw_leader_number(const struct gw_leader *leader)
+{
+    return gw_stream_number(leader);
+}
+
 void gw_leader_stored(struct gw_leader *leader)
 {
     gw_cuts_stored(leader);

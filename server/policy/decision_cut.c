@@ -90,7 +90,7 @@ void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best)
         [CUT_VERSION] = (double)version,
     };
     char policy[GW_WORD_BYTES];
-    gw_policy_word_print(&gw_switch_regime_at(leader, version)->word, policy);
+    gw_policy_word_print(&gw_leader_regime_at(leader, version)->word, policy);
     struct gw_decision cut = {
         .kind = GW_DECIDE_CUT,
         .reason = best != 0,

@@ -26,6 +26,8 @@ struct gw_leader {
     struct gw_decision_state state; /* the job's, as far as it is decided */
     struct gw_regime regime;
     struct gw_rounds rounds; /* of the regime */
+    struct gw_regime next;   /* decided, and holds from */
+    uint64_t next_clock;     /* this clock on; GW_NEVER_CLOCK: there is none */
     uint64_t seen_version;   /* gw_leader_before has been here */
     uint64_t end_clock;      /* GW_NEVER_CLOCK: not decided */
     uint32_t voters;         /* shards that own a chunk */
@@ -42,6 +44,13 @@ struct gw_leader {
     struct gw_leader_split *split; /* NULL where parts are even */
 };
 
+/* The regime in which a version is made, as far as is decided. */
+static inline const struct gw_regime *
+gw_leader_regime_at(const struct gw_leader *leader, uint64_t version)
+{
+    return leader->next_clock <= version ? &leader->next : &leader->regime;
+}
+
 /* ---- decision_stream.c ---- */
 
 enum gw_status gw_stream_open(struct gw_leader *leader);
@@ -50,6 +59,12 @@ void gw_stream_close(struct gw_leader *leader);
    where the ranks stand. */
 void gw_leader_emit(struct gw_leader *leader, struct gw_decision *decision);
 uint64_t gw_stream_number(const struct gw_leader *leader);
+/* gw_leader_recall_all, but for the cuts. */
+void gw_stream_recall(struct gw_leader *leader,
+                      uint64_t after,
+                      void (*tell)(void *owner,
+                                   const struct gw_decision *decision),
+                      void *owner);
 /* All ranks stand at this clock, or each at its own of [ranks]. */
 void gw_stream_stand(struct gw_leader *leader, uint64_t clock);
 void gw_stream_stand_apart(struct gw_leader *leader, const uint64_t *clocks);
@@ -133,9 +148,6 @@ uint64_t gw_switch_begin(struct gw_leader *leader, uint64_t version);
    and begins behind `resume`. `meet` returns 0 where it was not. */
 int gw_switch_is_due(const struct gw_leader *leader);
 int gw_switch_meet(struct gw_leader *leader, struct gw_decision *resume);
-/* The regime in which a version is made, as far as is decided. */
-const struct gw_regime *gw_switch_regime_at(const struct gw_leader *leader,
-                                            uint64_t version);
 
 /* ---- decision_quiesce.c ---- */
 

@@ -154,23 +154,17 @@ void gw_leader_recall(const struct gw_leader *leader,
         tell(owner, &rest);
 }
 
-void gw_leader_recall_all(struct gw_leader *leader,
-                          uint64_t after,
-                          void (*tell)(void *owner,
-                                       const struct gw_decision *decision),
-                          void *owner)
+void gw_stream_recall(struct gw_leader *leader,
+                      uint64_t after,
+                      void (*tell)(void *owner,
+                                   const struct gw_decision *decision),
+                      void *owner)
 {
     const struct gw_decision *one;
-    gw_cuts_forget(leader);
     for (uint64_t told = 0; (one = next_kept(leader, (1 << KEPT) - 1, told));
          told = one->number)
         if (one->kind != GW_DECIDE_SWITCH || one->number > after)
             tell(owner, one);
-}
-
-uint64_t gw_leader_number(const struct gw_leader *leader)
-{
-    return leader->stream->number;
 }
 
 /* ---- decisions ---- */

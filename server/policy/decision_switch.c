@@ -9,9 +9,7 @@
 #include <stdlib.h>
 
 struct gw_leader_switch {
-    struct gw_regime next; /* decided, and holds from */
-    uint64_t clock;        /* this clock on; GW_NEVER_CLOCK: there is none */
-    int is_asked;          /* by the user, for this word */
+    int is_asked; /* by the user, for this word */
     struct gw_policy_word asked;
 };
 
@@ -32,7 +30,7 @@ enum gw_status gw_switch_open(struct gw_leader *leader)
     leader->policy = calloc(1, sizeof *leader->policy);
     if (!leader->policy)
         return GW_ENOMEM;
-    leader->policy->clock = GW_NEVER_CLOCK;
+    leader->next_clock = GW_NEVER_CLOCK;
     hold(leader, &options->regime, options->state.clock);
     return GW_OK;
 }
@@ -51,13 +49,6 @@ void gw_switch_ask(struct gw_leader *leader, const struct gw_policy_word *word)
 int gw_switch_is_asked(const struct gw_leader *leader)
 {
     return leader->policy->is_asked;
-}
-
-const struct gw_regime *gw_switch_regime_at(const struct gw_leader *leader,
-                                            uint64_t version)
-{
-    return leader->policy->clock <= version ? &leader->policy->next
-                                            : &leader->regime;
 }
 
 /* The policy that is to hold from a step on; 0: the one in force. */
@@ -96,7 +87,7 @@ begin(struct gw_leader *leader, const struct gw_regime *regime, uint64_t clock)
     if (regime->optimizer != leader->regime.optimizer)
         leader->state.applied = 0; /* another one makes its first step */
     hold(leader, regime, clock);
-    leader->policy->clock = GW_NEVER_CLOCK;
+    leader->next_clock = GW_NEVER_CLOCK;
     gw_count_next(leader);
 }
 
@@ -110,15 +101,15 @@ void gw_switch_announce(struct gw_leader *leader)
         clock >= leader->options.total_steps ||
         !find_next(leader, clock, &next))
         return;
-    leader->policy->next = next;
-    leader->policy->clock = clock;
+    leader->next = next;
+    leader->next_clock = clock;
     decide(leader, &next, clock);
 }
 
 uint64_t gw_switch_begin(struct gw_leader *leader, uint64_t version)
 {
-    struct gw_regime next = leader->policy->next;
-    uint64_t clock = leader->policy->clock;
+    struct gw_regime next = leader->next;
+    uint64_t clock = leader->next_clock;
     if (clock == GW_NEVER_CLOCK || version < clock)
         return GW_NEVER_CLOCK;
     begin(leader, &next, clock);

@@ -203,7 +203,7 @@ static void hear_early(const struct gw_decision *cut)
  */
 static void note_word(const struct gw_leader *leader, uint64_t clock)
 {
-    gw_policy_word_print(&gw_switch_regime_at(leader, clock)->word,
+    gw_policy_word_print(&gw_leader_regime_at(leader, clock)->word,
                          trial.cut_word);
 }
 

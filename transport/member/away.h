@@ -30,6 +30,25 @@ struct gw_away {
     uint64_t moved_us; /* and since when */
 };
 
+/* It is heard. It is not another one that has yet to take this member up: what
+   only the coordinator may hear can be told. */
+static inline int gw_away_is_here(const struct gw_away *away)
+{
+    return away->state == GW_COORDINATOR_HERE;
+}
+
+static inline int gw_away_is_known(const struct gw_away *away)
+{
+    return away->state != GW_COORDINATOR_NEW;
+}
+
+/* It is silent, and may be heard again: another one can take its place, or
+   nothing says that it is gone. */
+static inline int gw_away_may_return(const struct gw_away *away, int outlives)
+{
+    return outlives || !away->broke;
+}
+
 /* Its link is up: non-zero where this incarnation is to be told a JOIN. `now`
    counts where it is another one than before. */
 int gw_away_link_up(struct gw_away *away, uint64_t incarnation, uint64_t now);

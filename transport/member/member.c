@@ -407,6 +407,13 @@ void gw_member_paused_words(const struct gw_member *member,
                  (double)pause_us / 1e6);
 }
 
+int gw_member_was_paused(const struct gw_member *member)
+{
+    char words[GW_PAUSED_BYTES];
+    gw_member_paused_words(member, words);
+    return words[0] != '\0';
+}
+
 struct gw_peer *gw_member_peers(const struct gw_member *member)
 {
     return member->peers;

@@ -233,6 +233,10 @@ void gw_member_excuse(const struct gw_member *member,
 void gw_member_paused_words(const struct gw_member *member,
                             char words[GW_PAUSED_BYTES]);
 
+/* The same as an answer. A connection that the other side closed says nothing
+   of it then: it may have missed this process. */
+int gw_member_was_paused(const struct gw_member *member);
+
 /*
  * Listens until gw_member_close at an address, or at several, separated by
  * commas: interfaces over which links are spread. Several transports listen on

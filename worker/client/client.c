@@ -16,7 +16,6 @@ static const struct {
     void (*close)(struct gw_client *client);
 } parts[] = {
     {gw_client_session_open, gw_client_session_close},
-    {gw_client_home_open, gw_client_home_close},
     {gw_client_declared_open, gw_client_declared_close},
     {gw_client_report_open, gw_client_report_close},
     {gw_client_save_open, gw_client_save_close},

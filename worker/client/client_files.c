@@ -93,7 +93,7 @@ static enum gw_status open_files(struct gw_client *client)
               : gw_fail(&error, GW_ENOMEM, "no memory for files");
     if (status == GW_OK) {
         files->client = client;
-        if (!gw_client_home_is_known(client))
+        if (!gw_away_is_known(&client->away))
             gw_remote_hold(files->remote);
         gw_worker_file_name(client->job->rank, client->job->ranks, files->name);
         client->files = files;
@@ -192,7 +192,7 @@ sent(void *owner, enum gw_status status, const char *text, uint64_t bytes)
         gw_metrics_add(client->metrics, GW_METRIC_CHECKPOINT_BYTES,
                        files->bytes);
     }
-    if (gw_client_home_is_known(client))
+    if (gw_away_is_known(&client->away))
         gw_client_tell(client, client->coordinator, &message);
 }
 

@@ -13,7 +13,7 @@
 
 static const struct gw_message_handler handlers[] = {
     {GW_FROM_COORDINATOR, GW_MESSAGE_WELCOME, gw_client_got_welcome},
-    {GW_FROM_COORDINATOR, GW_MESSAGE_VIEW, gw_client_got_view},
+    {GW_FROM_COORDINATOR, GW_MESSAGE_VIEW, gw_client_home_got_view},
     {GW_FROM_COORDINATOR, GW_MESSAGE_DECLARE, gw_client_got_keys},
     {GW_FROM_COORDINATOR, GW_MESSAGE_START, gw_client_got_start},
     {GW_FROM_COORDINATOR, GW_MESSAGE_POLL, gw_client_got_poll},

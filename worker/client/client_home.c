@@ -2,46 +2,19 @@
 #include "config.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
-#include "transport/member/away.h"
 #include "worker/client/client_session.h"
-
-struct gw_client_home {
-    struct gw_away away;
-};
-
-enum gw_status gw_client_home_open(struct gw_client *client)
-{
-    client->home = calloc(1, sizeof *client->home);
-    return client->home ? GW_OK : GW_ENOMEM;
-}
-
-void gw_client_home_close(struct gw_client *client)
-{
-    free(client->home);
-}
-
-int gw_client_home_is_here(const struct gw_client *client)
-{
-    return client->home->away.state == GW_COORDINATOR_HERE;
-}
-
-int gw_client_home_is_known(const struct gw_client *client)
-{
-    return client->home->away.state != GW_COORDINATOR_NEW;
-}
 
 void gw_client_home_link_up(struct gw_client *client)
 {
-    struct gw_away *away = &client->home->away;
+    struct gw_away *away = &client->away;
     if (!gw_away_link_up(away, client->coordinator->incarnation,
                          gw_loop_now(client->loop))) {
-        if (gw_client_home_is_known(client))
+        if (gw_away_is_known(away))
             gw_client_files_link_up(client);
         return;
     }
-    int is_known = gw_client_home_is_known(client);
+    int is_known = gw_away_is_known(away);
     if (!is_known)
         gw_client_files_hold(client);
     gw_client_session_join(client);
@@ -51,10 +24,8 @@ void gw_client_home_link_up(struct gw_client *client)
 
 void gw_client_home_link_down(struct gw_client *client, enum gw_status status)
 {
-    char paused[GW_PAUSED_BYTES];
-    gw_member_paused_words(client->member, paused);
-    gw_away_link_down(&client->home->away,
-                      status == GW_ETIMEOUT || paused[0] != '\0');
+    gw_away_link_down(&client->away, status == GW_ETIMEOUT ||
+                                         gw_member_was_paused(client->member));
 }
 
 /* ---- away ---- */
@@ -79,13 +50,13 @@ static void fail(struct gw_client *client)
 void gw_client_home_lost(struct gw_client *client)
 {
     const struct gw_peer *coordinator = client->coordinator;
-    int may_be_back = gw_client_outlives(client) || !client->home->away.broke;
-    if (!gw_client_has_started(client) || !may_be_back ||
+    if (!gw_client_has_started(client) ||
+        !gw_away_may_return(&client->away, gw_client_outlives(client)) ||
         client->job->config.cluster.patience <= 0) {
         fail(client);
         return;
     }
-    gw_away_silent(&client->home->away, coordinator->heard_us);
+    gw_away_silent(&client->away, coordinator->heard_us);
     gw_log_warn(client->log,
                 "the coordinator (%s) is away, silent for %.1f s: the job goes "
                 "on without it",
@@ -96,7 +67,7 @@ void gw_client_home_lost(struct gw_client *client)
 void gw_client_home_judge(struct gw_client *client)
 {
     if (client->job &&
-        gw_away_is_over(&client->home->away, gw_loop_now(client->loop),
+        gw_away_is_over(&client->away, gw_loop_now(client->loop),
                         gw_member_clock(client->member),
                         (uint64_t)(client->job->config.cluster.patience * 1e6)))
         fail(client);
@@ -104,12 +75,29 @@ void gw_client_home_judge(struct gw_client *client)
 
 /* ---- another one ---- */
 
-void gw_client_home_back(struct gw_client *client)
+static void back(struct gw_client *client)
 {
-    gw_away_back(&client->home->away);
+    gw_away_back(&client->away);
     gw_log_info(client->log, "the coordinator is back, at %s",
                 client->coordinator->address);
     gw_client_files_renew(client);
     gw_client_save_renew(client);
     gw_client_session_renew(client);
+}
+
+/* A later view that names nobody: another coordinator has all members. */
+void gw_client_home_got_view(void *actor,
+                             struct gw_peer *peer,
+                             const struct gw_message *message)
+{
+    struct gw_client *client = actor;
+    const struct gw_view *view = &message->view;
+    if (!gw_client_has_started(client) || gw_away_is_known(&client->away) ||
+        view->members_total > 0 ||
+        view->epoch <= gw_member_epoch(client->member)) {
+        gw_client_got_view(actor, peer, message);
+        return;
+    }
+    gw_member_set_epoch(client->member, view->epoch);
+    back(client);
 }

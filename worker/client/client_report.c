@@ -78,7 +78,7 @@ void gw_client_report(struct gw_client *client,
         message.report.staleness_n = GW_STALENESS_BUCKETS;
     }
     gw_loop_enter(client->loop);
-    if (gw_client_home_is_here(client))
+    if (gw_away_is_here(&client->away))
         gw_peer_tell(client->coordinator, &message);
     gw_loop_leave(client->loop);
 }

@@ -44,7 +44,7 @@ static void tell(struct gw_client *client)
         .kind = GW_MESSAGE_REQUEST,
         .request = {.kind = GW_REQUEST_CHECKPOINT,
                     .text = client->save->clock}};
-    if (gw_client_home_is_known(client))
+    if (gw_away_is_known(&client->away))
         gw_client_tell(client, client->coordinator, &message);
 }
 

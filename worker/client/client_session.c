@@ -154,14 +154,6 @@ static void add_member(struct gw_client *client,
         gw_client_shard_named(client, member);
 }
 
-/* A later view that names nobody: another coordinator has all members. */
-static int is_of_another(const struct gw_client *client,
-                         const struct gw_view *view)
-{
-    return view->members_total == 0 && !gw_client_home_is_known(client) &&
-           view->epoch > gw_member_epoch(client->member);
-}
-
 void gw_client_got_view(void *actor,
                         struct gw_peer *peer,
                         const struct gw_message *message)
@@ -170,11 +162,6 @@ void gw_client_got_view(void *actor,
     struct gw_client_session *session = client->session;
     const struct gw_view *view = &message->view;
     (void)peer;
-    if (session->started && is_of_another(client, view)) {
-        gw_member_set_epoch(client->member, view->epoch);
-        gw_client_home_back(client);
-        return;
-    }
     if (!view_is_in_order(client, view)) {
         gw_client_fail(client, GW_EPROTO,
                        "a view came out of order, or names more members than "
@@ -301,7 +288,7 @@ static void say_bye(struct gw_client *client)
         gw_metrics_collect(client->metrics, &counters);
     message.bye.counters = counters.value;
     message.bye.counters_n = GW_METRICS;
-    if (gw_client_home_is_known(client))
+    if (gw_away_is_known(&client->away))
         gw_client_tell(client, client->coordinator, &message);
 }
 
@@ -352,7 +339,7 @@ static void tell_stop(struct gw_client *client)
 {
     const struct gw_message message = {
         .kind = GW_MESSAGE_STOP, .stop = {.text = "a worker got a signal"}};
-    if (!gw_client_is_over(client) && gw_client_home_is_known(client))
+    if (!gw_client_is_over(client) && gw_away_is_known(&client->away))
         gw_client_tell(client, client->coordinator, &message);
 }
 
@@ -373,7 +360,7 @@ static void tell_finished(struct gw_client *client)
     const struct gw_message message = {
         .kind = GW_MESSAGE_STOP,
         .stop = {.text = "", .finished = client->session->finished}};
-    if (gw_client_home_is_known(client))
+    if (gw_away_is_known(&client->away))
         gw_client_tell(client, client->coordinator, &message);
 }
 

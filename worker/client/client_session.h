@@ -21,9 +21,11 @@ void gw_client_session_bye(struct gw_client *client,
                            uint64_t clock,
                            const uint8_t digest[GW_DIGEST_BYTES],
                            uint64_t rss_bytes);
+/* The program of rank 0 has no step behind `clock`: the coordinator hears it.
+ */
+void gw_client_session_finished(struct gw_client *client, uint64_t clock);
 /* A client that failed by itself tells the coordinator why, and lingers until
    the message has left. */
-void gw_client_session_finished(struct gw_client *client, uint64_t clock);
 void gw_client_session_last_words(struct gw_client *client);
 int gw_client_has_job(const struct gw_client *client);
 int gw_client_has_view(const struct gw_client *client);
@@ -37,8 +39,6 @@ uint64_t gw_client_first_step(const struct gw_client *client);
 
 /* ---- client_home.c ---- */
 
-enum gw_status gw_client_home_open(struct gw_client *client);
-void gw_client_home_close(struct gw_client *client);
 /* A link to the coordinator: joins, the first time and where another process
    answers. */
 void gw_client_home_link_up(struct gw_client *client);
@@ -47,11 +47,9 @@ void gw_client_home_link_down(struct gw_client *client, enum gw_status status);
 void gw_client_home_lost(struct gw_client *client);
 /* Fails the client where it has been away for too long. Called often. */
 void gw_client_home_judge(struct gw_client *client);
-/* A new one has all members, and gets what the one before may not have had. */
-void gw_client_home_back(struct gw_client *client);
-/* It is heard; it is not another one that has yet to take the client up. */
-int gw_client_home_is_here(const struct gw_client *client);
-int gw_client_home_is_known(const struct gw_client *client);
+/* One of another coordinator, which gets what the one before may not have had,
+   or one for gw_client_got_view. */
+gw_message_handle_fn gw_client_home_got_view;
 
 /* ---- client_declare.c ---- */
 

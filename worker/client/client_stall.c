@@ -76,7 +76,7 @@ static void report(struct gw_client *client, double seconds)
     struct gw_message message = {
         .kind = GW_MESSAGE_STALL,
         .stall = {.clock = step, .seconds = seconds, .text = text}};
-    if (gw_client_home_is_here(client))
+    if (gw_away_is_here(&client->away))
         gw_peer_tell(client->coordinator, &message);
 }
 

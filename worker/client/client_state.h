@@ -49,6 +49,7 @@
 
 #include "proto/config.h"
 #include "proto/dispatch.h"
+#include "transport/member/away.h"
 #include "transport/member/member.h"
 #include "worker/client/client.h"
 #include "worker/client/client_host_group.h"
@@ -103,6 +104,7 @@ struct gw_client {
     struct gw_metrics *metrics;
     struct gw_member *member;
     struct gw_peer *coordinator;
+    struct gw_away away; /* of the coordinator; client_home.c changes it */
     const struct gw_client_declaration *declaration; /* until the start */
 
     _Atomic int failed; /* the job is over for this client: error says why */
@@ -121,7 +123,6 @@ struct gw_client {
 
     /* parts, each private to its file */
     struct gw_client_session *session;
-    struct gw_client_home *home;
     struct gw_client_declared *declared;
     struct gw_client_report *report;
     struct gw_client_save *save;

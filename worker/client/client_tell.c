@@ -61,7 +61,7 @@ void gw_client_tell_fault(struct gw_client *client,
         .kind = GW_MESSAGE_FAULT,
         .fault = {.role = peer->role, .id = peer->id, .text = why}};
     if (peer != client->coordinator && !gw_client_is_over(client) &&
-        gw_client_home_is_here(client))
+        gw_away_is_here(&client->away))
         gw_peer_tell(client->coordinator, &message);
 }
 
@@ -76,6 +76,6 @@ void gw_client_stuck(struct gw_client *client,
         return;
     if (text[0])
         gw_log_info(client->log, "%s", text);
-    if (peer != client->coordinator && gw_client_home_is_here(client))
+    if (peer != client->coordinator && gw_away_is_here(&client->away))
         gw_peer_tell(client->coordinator, &message);
 }
