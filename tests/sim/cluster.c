@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "proto/digest.h"
+#include "server/checkpoint/membership.h"
 #include "server/server_state.h"
 
 static const char *const default_job[] = {
@@ -252,10 +253,33 @@ void cluster_finish(struct cluster *cluster, uint64_t limit_us)
             fail_msg("worker %zu: %s", i, cluster->worker[i].error.text);
 }
 
+static int never(void *owner)
+{
+    (void)owner;
+    return 0;
+}
+
+void cluster_pass(struct cluster *cluster, uint64_t us)
+{
+    cluster_run_until(cluster, never, NULL, us);
+}
+
 int cluster_is_running(void *cluster)
 {
     const struct cluster *self = cluster;
     return self->running;
+}
+
+int cluster_has_stepped(void *cluster)
+{
+    const struct cluster *self = cluster;
+    return self->steps >= 3;
+}
+
+int cluster_is_over(void *cluster)
+{
+    const struct cluster *self = cluster;
+    return self->finished;
 }
 
 void cluster_stop(void *cluster)
@@ -307,6 +331,16 @@ void cluster_replace_coordinator(struct cluster *cluster)
         fail_msg("%s", error.text);
     cluster->loop = cluster->world.loop;
     cluster->coordinator = cluster->world.coordinator;
+}
+
+int cluster_has_register(struct cluster *cluster)
+{
+    struct gw_membership membership;
+    if (gw_membership_read(cluster_checkpoints(cluster), &membership, NULL) !=
+        GW_OK)
+        return 0;
+    gw_membership_free(&membership);
+    return 1;
 }
 
 void cluster_end(struct cluster *cluster)

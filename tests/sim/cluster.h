@@ -92,9 +92,15 @@ int cluster_run_until(struct cluster *cluster,
                       void *owner,
                       uint64_t limit_us);
 
+/* Runs for so long. */
+void cluster_pass(struct cluster *cluster, uint64_t us);
+
 /* For cluster_run_until and gw_sim_at, with the cluster for their owner:
-   whether the job has begun; asks it to stop, as a signal does. */
+   whether the job has begun, has logged three steps, is over; asks it to stop,
+   as a signal does. */
 int cluster_is_running(void *cluster);
+int cluster_has_stepped(void *cluster);
+int cluster_is_over(void *cluster);
 void cluster_stop(void *cluster);
 
 /* Frames and messages that servers and workers took for a violation of the
@@ -110,6 +116,10 @@ void cluster_replace_worker(struct cluster *cluster, size_t i);
 /* Kills the coordinator, and starts another one in its place. */
 void cluster_kill_coordinator(struct cluster *cluster);
 void cluster_replace_coordinator(struct cluster *cluster);
+
+/* Whether another one could take its place: before the register is there some
+   member may not know of its start. */
+int cluster_has_register(struct cluster *cluster);
 
 /* Closes the processes, if they are open; the world, with its disks, goes on.
  */

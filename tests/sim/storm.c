@@ -192,17 +192,26 @@ void storm_stay_calm(struct cluster *cluster,
     cluster_close(cluster);
 }
 
+static int has_weights_of(const struct cluster *cluster,
+                          const struct storm_calm *calm,
+                          struct sweep_outcome *outcome)
+{
+    char hex[65];
+    cluster_digest(cluster, hex);
+    int so = strcmp(hex, calm->hex) == 0;
+    if (!so)
+        snprintf(outcome->why, sizeof outcome->why, "other weights");
+    return so;
+}
+
 int storm_came_to(const struct cluster *cluster,
                   const struct storm_calm *calm,
                   struct sweep_outcome *outcome)
 {
-    char hex[65];
-    if (!storm_ends_with(cluster, GW_OK, outcome))
+    if (!storm_ends_with(cluster, GW_OK, outcome) ||
+        !has_weights_of(cluster, calm, outcome))
         return 0;
-    cluster_digest(cluster, hex);
-    if (strcmp(hex, calm->hex) != 0)
-        snprintf(outcome->why, sizeof outcome->why, "other weights");
-    else if (cluster->steps != calm->steps)
+    if (cluster->steps != calm->steps)
         snprintf(outcome->why, sizeof outcome->why, "%u steps reported",
                  (unsigned)cluster->steps);
     else if (memcmp(cluster->loss, calm->loss,
@@ -211,6 +220,20 @@ int storm_came_to(const struct cluster *cluster,
     else
         return 1;
     return 0;
+}
+
+void storm_compare_told(const struct cluster *cluster,
+                        const struct storm_calm *calm,
+                        struct sweep_outcome *outcome)
+{
+    if (!has_weights_of(cluster, calm, outcome))
+        return;
+    for (uint64_t step = 0; step < calm->steps; step++)
+        if (cluster->loss[step] != 0 &&
+            memcmp(&cluster->loss[step], &calm->loss[step],
+                   sizeof *calm->loss) != 0)
+            snprintf(outcome->why, sizeof outcome->why,
+                     "another loss at step %u", (unsigned)step);
 }
 
 void storm_count(const struct storm *storm, struct sweep_outcome *outcome)

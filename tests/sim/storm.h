@@ -73,6 +73,12 @@ int storm_came_to(const struct cluster *cluster,
                   const struct storm_calm *calm,
                   struct sweep_outcome *outcome);
 
+/* The same of weights and losses, where reports may be missing, since nobody
+   was there to take them. The job has ended well. */
+void storm_compare_told(const struct cluster *cluster,
+                        const struct storm_calm *calm,
+                        struct sweep_outcome *outcome);
+
 /* What happened in a storm: the first counts of an outcome, and their names. */
 enum {
     STORM_CUTS,

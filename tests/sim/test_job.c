@@ -158,16 +158,6 @@ static void every_counter_counts(void **state)
     cluster_close(&cluster);
 }
 
-static int is_over(void *owner)
-{
-    return ((struct cluster *)owner)->finished;
-}
-
-static int has_stepped(void *owner)
-{
-    return ((struct cluster *)owner)->steps >= 3;
-}
-
 static int has_opened(void *owner)
 {
     (void)owner;
@@ -183,7 +173,8 @@ static void a_stop_waits_but_an_end_at_once_does_not(void **state)
     cluster_open(&cluster, &calm, settings, NULL);
     for (size_t i = 0; i < cluster.workers; i++)
         gw_sim_compute_model(cluster.worker[i].loop, ten_ms, NULL);
-    assert_true(cluster_run_until(&cluster, has_stepped, &cluster, 60000000));
+    assert_true(
+        cluster_run_until(&cluster, cluster_has_stepped, &cluster, 60000000));
     gw_sim_pause(cluster.worker[1].loop, 900000);
     for (int i = 0; i < 4; i++) {
         gw_coordinator_stop(cluster.coordinator, "a signal");
@@ -203,7 +194,8 @@ static void a_stop_waits_but_an_end_at_once_does_not(void **state)
 
     cluster_open(&cluster, &calm, settings, NULL);
     gw_coordinator_stop_now(cluster.coordinator);
-    assert_true(cluster_run_until(&cluster, is_over, &cluster, 5000000));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_over, &cluster, 5000000));
     assert_int_equal(cluster.final.status, GW_EINTERRUPTED);
     assert_string_equal(cluster.text, "stopped before the first step");
     cluster_close(&cluster);
@@ -233,10 +225,11 @@ static void the_dead_are_told_apart_by_machine(void **state)
                                       "(s, pid 301) died at step "};
     for (uint32_t i = 0; i < 2; i++) {
         cluster_open(&cluster, &calm, NULL, NULL);
-        assert_true(
-            cluster_run_until(&cluster, has_stepped, &cluster, 5000000));
+        assert_true(cluster_run_until(&cluster, cluster_has_stepped, &cluster,
+                                      5000000));
         gw_coordinator_gone(cluster.coordinator, GW_WORLD_PID + i, "killed");
-        assert_true(cluster_run_until(&cluster, is_over, &cluster, 5000000));
+        assert_true(
+            cluster_run_until(&cluster, cluster_is_over, &cluster, 5000000));
         assert_int_equal(cluster.final.status, GW_EDEAD);
         if (!strstr(cluster.text, who[i]))
             fail_msg("%s", cluster.text);
@@ -255,10 +248,10 @@ static void a_program_that_ends_ends_the_job_by_its_rank(void **state)
         enum gw_status status;
         const char *line;
     } cases[] = {
-        {has_stepped, 7, GW_EABORTED, "worker 1 ("},
-        {has_stepped, 7, GW_EABORTED,
+        {cluster_has_stepped, 7, GW_EABORTED, "worker 1 ("},
+        {cluster_has_stepped, 7, GW_EABORTED,
          ", before the job was complete: exit code 7: no data"},
-        {has_stepped, 128 + 9, GW_EDEAD, "worker 1 ("},
+        {cluster_has_stepped, 128 + 9, GW_EDEAD, "worker 1 ("},
         {has_opened, 7, GW_EABORTED,
          "worker 1 ended before it had joined the job: exit code 7: no data"},
         {has_opened, 0, GW_EABORTED,
@@ -270,7 +263,8 @@ static void a_program_that_ends_ends_the_job_by_its_rank(void **state)
             cluster_run_until(&cluster, cases[i].when, &cluster, 5000000));
         gw_coordinator_program_ended(cluster.coordinator, 1, cases[i].code,
                                      "exit code 7: no data");
-        assert_true(cluster_run_until(&cluster, is_over, &cluster, 5000000));
+        assert_true(
+            cluster_run_until(&cluster, cluster_is_over, &cluster, 5000000));
         assert_int_equal(cluster.final.status, cases[i].status);
         if (!strstr(cluster.text, cases[i].line))
             fail_msg("%s", cluster.text);

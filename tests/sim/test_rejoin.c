@@ -12,7 +12,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/checkpoint/membership.h"
 #include "server/coordinator/coordinator_members.h"
 #include "server/coordinator/coordinator_run.h"
 #include "server/server_state.h"
@@ -25,29 +24,6 @@
 static struct cluster cluster;
 static const struct gw_sim_options calm = {.seed = 1, .latency_us = 50};
 
-static int has_stepped(void *owner)
-{
-    (void)owner;
-    return cluster.steps >= 3;
-}
-
-static int is_over(void *owner)
-{
-    (void)owner;
-    return cluster.finished;
-}
-
-static int never(void *owner)
-{
-    (void)owner;
-    return 0;
-}
-
-static void pass(uint64_t us)
-{
-    cluster_run_until(&cluster, never, NULL, us);
-}
-
 /* The least version of shard 0's chunks. */
 static uint64_t version(void)
 {
@@ -57,16 +33,6 @@ static uint64_t version(void)
         if (shard->chunk[i].version < least)
             least = shard->chunk[i].version;
     return least;
-}
-
-static int has_register(void)
-{
-    struct gw_membership membership;
-    if (gw_membership_read(cluster_checkpoints(&cluster), &membership, NULL) !=
-        GW_OK)
-        return 0;
-    gw_membership_free(&membership);
-    return 1;
 }
 
 #define SAVES "checkpoint.dir=ck", "checkpoint.every=50 steps"
@@ -79,14 +45,16 @@ static void open_job(const char *const *settings)
     cluster_open(&cluster, &calm, settings, NULL);
     for (size_t i = 0; i < cluster.workers; i++)
         gw_sim_slow(cluster.worker[i].loop, 100); /* so that it takes time */
-    assert_true(cluster_run_until(&cluster, has_stepped, NULL, LIMIT_US));
-    pass(300000);
+    assert_true(
+        cluster_run_until(&cluster, cluster_has_stepped, &cluster, LIMIT_US));
+    cluster_pass(&cluster, 300000);
 }
 
 /* The job ends, with that status and these words. */
 static void ends(enum gw_status status, const char *words)
 {
-    assert_true(cluster_run_until(&cluster, is_over, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_over, &cluster, LIMIT_US));
     assert_int_equal(cluster.final.status, status);
     if (!strstr(cluster.text, words))
         fail_msg("\"%s\" is not in \"%s\"", words, cluster.text);
@@ -112,11 +80,11 @@ static void steps_are_made_without_it(void **state)
     open_job(settings);
     cluster_kill_coordinator(&cluster);
     uint64_t before = version(), told = cluster.steps;
-    pass(500000);
+    cluster_pass(&cluster, 500000);
     assert_true(version() > before + 2);
     cluster_replace_coordinator(&cluster);
     assert_int_equal(cluster.coordinator->phase, GW_PHASE_REJOINING);
-    pass(1000000);
+    cluster_pass(&cluster, 1000000);
     assert_true(cluster.steps > told);
     assert_non_null(strstr(cluster.note, "takes the place of the one before"));
     cluster_finish(&cluster, LIMIT_US);
@@ -124,7 +92,7 @@ static void steps_are_made_without_it(void **state)
     assert_string_equal(got, expected);
     assert_int_equal(cluster_refused(&cluster), 0);
     assert_int_equal(cluster.final.checkpoint, 2000);
-    assert_false(has_register());
+    assert_false(cluster_has_register(&cluster));
     cluster_close(&cluster);
 }
 
@@ -137,7 +105,7 @@ static void the_end_waits_for_it(void **state)
     undisturbed(settings, expected);
     open_job(settings);
     cluster_kill_coordinator(&cluster);
-    pass(20000000);
+    cluster_pass(&cluster, 20000000);
     assert_int_equal(version(), 400);
     for (size_t i = 0; i < cluster.workers; i++)
         assert_false(cluster.worker[i].finished);
@@ -155,7 +123,7 @@ static void it_can_be_asked_to_stop(void **state)
     (void)state;
     open_job(long_job);
     cluster_kill_coordinator(&cluster);
-    pass(100000);
+    cluster_pass(&cluster, 100000);
     cluster_replace_coordinator(&cluster);
     cluster_stop(&cluster);
     ends(GW_EINTERRUPTED, "stopped at step ");
@@ -167,9 +135,9 @@ static void a_member_asks_it_to_stop(void **state)
     (void)state;
     open_job(long_job);
     cluster_kill_coordinator(&cluster);
-    pass(1500000);
+    cluster_pass(&cluster, 1500000);
     gw_server_stop(cluster.server[1].server, "a test");
-    pass(100000);
+    cluster_pass(&cluster, 100000);
     cluster_replace_coordinator(&cluster);
     ends(GW_EINTERRUPTED, "stopped at step ");
 }
@@ -186,7 +154,7 @@ static void members_do_not_wait_for_ever(void **state)
     uint64_t since_us = gw_sim_now(cluster.sim);
     while (!gw_world_is_over(&cluster.world) &&
            gw_sim_now(cluster.sim) - since_us < LIMIT_US)
-        pass(100000);
+        cluster_pass(&cluster, 100000);
     assert_in_range(gw_sim_now(cluster.sim) - since_us, 5000000, 25000000);
     assert_int_equal(version(), 1000);
     for (size_t i = 0; i < cluster.workers; i++) {
@@ -212,9 +180,9 @@ static void other_jobs_end_with_it(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         open_job(rows[i]);
-        assert_false(has_register());
+        assert_false(cluster_has_register(&cluster));
         cluster_kill_coordinator(&cluster);
-        pass(3000000);
+        cluster_pass(&cluster, 3000000);
         assert_true(gw_world_is_over(&cluster.world));
         assert_int_equal(cluster.server[0].status, GW_EDEAD);
         cluster_close(&cluster);
@@ -229,10 +197,11 @@ static void a_server_does_not(void **state)
     open_job(long_job);
     cluster_kill_coordinator(&cluster);
     gw_sim_kill(cluster.server[1].loop);
-    pass(500000);
+    cluster_pass(&cluster, 500000);
     cluster_replace_coordinator(&cluster);
     uint64_t since_us = gw_sim_now(cluster.sim);
-    assert_true(cluster_run_until(&cluster, is_over, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_over, &cluster, LIMIT_US));
     assert_in_range(gw_sim_now(cluster.sim) - since_us, 4900000, 6500000);
     ends(GW_ERESUMABLE,
          "died while the job had no coordinator; --resume goes on from step ");
@@ -245,12 +214,12 @@ static void a_server_is_known_to_be_gone(void **state)
     open_job(long_job);
     cluster_kill_coordinator(&cluster);
     gw_sim_kill(cluster.server[1].loop);
-    pass(500000);
+    cluster_pass(&cluster, 500000);
     cluster_replace_coordinator(&cluster);
     assert_int_equal(
         gw_coordinator_gone(cluster.coordinator, GW_WORLD_PID + 1, "killed"),
         0);
-    pass(1000000);
+    cluster_pass(&cluster, 1000000);
     ends(GW_ERESUMABLE, "server 1 (s, pid 301) died while the job had no "
                         "coordinator");
 }
@@ -265,9 +234,9 @@ static void a_worker_does_not(void **state)
     open_job(settings);
     cluster_kill_coordinator(&cluster);
     gw_world_end_worker(&cluster.world, VICTIM);
-    pass(500000);
+    cluster_pass(&cluster, 500000);
     cluster_replace_coordinator(&cluster);
-    pass(3800000);
+    cluster_pass(&cluster, 3800000);
     assert_non_null(strstr(cluster.note, "this coordinator takes the place"));
     cluster_replace_worker(&cluster, VICTIM);
     cluster_finish(&cluster, LIMIT_US);
@@ -285,7 +254,7 @@ static void nobody_does(void **state)
         gw_sim_kill(cluster.server[i].loop);
     for (size_t i = 0; i < cluster.workers; i++)
         gw_world_end_worker(&cluster.world, i);
-    pass(500000);
+    cluster_pass(&cluster, 500000);
     cluster_replace_coordinator(&cluster);
     ends(GW_ERESUMABLE, "nobody is left of the job that lost its coordinator");
 }
@@ -314,7 +283,7 @@ static void an_impostor_does(void **state)
                                              .rank = VICTIM,
                                              .epoch = 1}};
     stranger_tell(&thief, &join);
-    pass(300000);
+    cluster_pass(&cluster, 300000);
     assert_int_equal(thief.ended, GW_EREFUSED);
     assert_non_null(strstr(thief.text, "no proof that this is the member"));
     assert_int_equal(cluster.coordinator->phase, GW_PHASE_REJOINING);
@@ -330,15 +299,15 @@ static void late_ones_are_refused(void **state)
     open_job(long_job);
     cluster_kill_coordinator(&cluster);
     gw_sim_pause(cluster.worker[VICTIM].loop, 6000000);
-    pass(500000);
+    cluster_pass(&cluster, 500000);
     cluster_replace_coordinator(&cluster);
-    pass(7000000);
+    cluster_pass(&cluster, 7000000);
     assert_true(cluster.worker[VICTIM].finished);
     assert_int_equal(cluster.worker[VICTIM].status, GW_EREFUSED);
     assert_non_null(strstr(cluster.worker[VICTIM].error.text,
                            "given up, so that another one"));
     cluster_replace_worker(&cluster, VICTIM);
-    pass(1000000);
+    cluster_pass(&cluster, 1000000);
     cluster_stop(&cluster);
     ends(GW_EINTERRUPTED, "stopped at step ");
 }
@@ -382,7 +351,7 @@ static void a_register_is_of_another_job(void **state)
                         "checkpoint.dir");
     gw_config_set(&cluster.config, "optimizer.lr=0.05", &error);
     cluster_replace_coordinator(&cluster);
-    pass(1000000);
+    cluster_pass(&cluster, 1000000);
     cluster_stop(&cluster);
     ends(GW_EINTERRUPTED, "stopped at step ");
 }

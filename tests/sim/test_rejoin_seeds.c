@@ -101,12 +101,6 @@ static int has_come(void *owner)
     return !deaths->is_coming;
 }
 
-static int never(void *owner)
-{
-    (void)owner;
-    return 0;
-}
-
 /* As a supervisor does, until it is taken. */
 static void look(void *owner)
 {
@@ -151,23 +145,12 @@ static void kill_worker(struct deaths *deaths)
     gw_sim_at(cluster.sim, storm_draw(&deaths->storm, LATE_US), look, deaths);
 }
 
-/* Before it is written some member may not know of its start. */
-static int has_register(void)
-{
-    struct gw_membership membership;
-    if (gw_membership_read(cluster_checkpoints(&cluster), &membership, NULL) !=
-        GW_OK)
-        return 0;
-    gw_membership_free(&membership);
-    return 1;
-}
-
 static void die(void *owner)
 {
     struct deaths *deaths = owner;
     uint64_t late_us = storm_draw(&deaths->storm, LATE_US);
     if (cluster.finished || cluster.coordinator->phase != GW_PHASE_RUNNING ||
-        !has_register()) {
+        !cluster_has_register(&cluster)) {
         deaths->outcome->count[COUNT_TOO_LATE]++;
         deaths->is_coming = 0;
         return;
@@ -191,7 +174,7 @@ static int one_dies(struct deaths *deaths)
     deaths->is_coming = 1;
     gw_sim_at(cluster.sim, storm_draw(storm, 30000), die, deaths);
     cluster_run_until(&cluster, has_come, deaths, LIMIT_US);
-    cluster_run_until(&cluster, never, NULL, storm_draw(storm, 30000));
+    cluster_pass(&cluster, storm_draw(storm, 30000));
     return 1;
 }
 
@@ -218,21 +201,11 @@ static void look_at_files(struct sweep_outcome *outcome)
 /* Steps that were made meanwhile are without a report. */
 static void compare(size_t which, struct sweep_outcome *outcome)
 {
-    const struct storm_calm *with = &calm[which];
-    char hex[65];
     if (!storm_ends_with(&cluster, GW_OK, outcome))
         return;
     look_at_files(outcome);
-    if (!way[which].is_together)
-        return;
-    cluster_digest(&cluster, hex);
-    if (strcmp(hex, with->hex) != 0)
-        snprintf(outcome->why, sizeof outcome->why, "other weights");
-    for (uint64_t step = 0; step < with->steps; step++)
-        if (cluster.loss[step] != 0 &&
-            memcmp(&cluster.loss[step], &with->loss[step], sizeof *with->loss))
-            snprintf(outcome->why, sizeof outcome->why,
-                     "another loss at step %u", (unsigned)step);
+    if (way[which].is_together)
+        storm_compare_told(&cluster, &calm[which], outcome);
 }
 
 static void one(uint64_t seed, struct sweep_outcome *outcome)

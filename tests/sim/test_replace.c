@@ -109,12 +109,6 @@ static int has_come(void *owner)
     return !deaths->is_coming;
 }
 
-static int never(void *owner)
-{
-    (void)owner;
-    return 0;
-}
-
 static void come(void *owner);
 
 /* As a supervisor does, for one that could not join, since the job did not know
@@ -194,26 +188,8 @@ static int one_dies(struct deaths *deaths)
     deaths->is_coming = 1;
     gw_sim_at(cluster.sim, storm_draw(storm, 3000), die, deaths);
     cluster_run_until(&cluster, has_come, deaths, LIMIT_US);
-    cluster_run_until(&cluster, never, NULL, storm_draw(storm, 30000));
+    cluster_pass(&cluster, storm_draw(storm, 30000));
     return 1;
-}
-
-/* A step that a worker died behind may be without its report. */
-static void compare(const struct storm_calm *with,
-                    struct sweep_outcome *outcome)
-{
-    char hex[65];
-    if (!storm_ends_with(&cluster, GW_OK, outcome))
-        return;
-    cluster_digest(&cluster, hex);
-    if (strcmp(hex, with->hex) != 0)
-        snprintf(outcome->why, sizeof outcome->why, "other weights");
-    for (uint64_t step = 0; step < with->steps; step++) {
-        if (cluster.loss[step] != 0 &&
-            memcmp(&cluster.loss[step], &with->loss[step], sizeof *with->loss))
-            snprintf(outcome->why, sizeof outcome->why,
-                     "another loss at step %u", (unsigned)step);
-    }
 }
 
 static void one(uint64_t seed, struct sweep_outcome *outcome)
@@ -229,8 +205,10 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
         deaths.place[i] = (struct place){.deaths = &deaths, .rank = i};
     while (deaths.left-- > 0 && one_dies(&deaths))
         continue;
-    if (storm_run(&cluster, LIMIT_US, outcome))
-        compare(&calm[which], outcome);
+    /* a step that a worker died behind may be without its report */
+    if (storm_run(&cluster, LIMIT_US, outcome) &&
+        storm_ends_with(&cluster, GW_OK, outcome))
+        storm_compare_told(&cluster, &calm[which], outcome);
     storm_count(&deaths.storm, outcome);
     cluster_close(&cluster);
 }

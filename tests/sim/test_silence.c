@@ -53,12 +53,6 @@ static void ends(enum gw_status status)
     assert_int_equal(cluster.final.status, status);
 }
 
-static int is_over(void *owner)
-{
-    (void)owner;
-    return cluster.finished;
-}
-
 static void a_pause_below_the_silence_is_borne(void **state)
 {
     static const struct {
@@ -136,7 +130,8 @@ static void who_was_paused_says_so(void **state)
 
     begin("cluster.silence=1");
     gw_sim_pause(cluster.loop, 2500000);
-    assert_true(cluster_run_until(&cluster, is_over, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_over, &cluster, LIMIT_US));
     text = cluster.text;
     assert_ptr_equal(strstr(text, "this process was paused for 2.5 s; "), text);
     cluster_close(&cluster);

@@ -11,12 +11,6 @@
 
 #include "tests/sim/paces.h"
 
-static int never(void *owner)
-{
-    (void)owner;
-    return 0;
-}
-
 /* Samples of all workers per microsecond, once the job has gone on for a
    while. */
 static double rate_of(const char *split, const char *policy)
@@ -24,11 +18,11 @@ static double rate_of(const char *split, const char *policy)
     paces_open(
         paces_job(split, policy, "train.steps=1000000", "log.every=1000"),
         NULL);
-    cluster_run_until(&cluster, never, NULL, 6000000);
+    cluster_pass(&cluster, 6000000);
     uint64_t before =
         gw_metrics_get(&cluster.worker[0].metrics, GW_METRIC_STEPS);
     uint64_t begun_us = gw_sim_now(cluster.sim);
-    cluster_run_until(&cluster, never, NULL, 20000000);
+    cluster_pass(&cluster, 20000000);
     uint64_t steps =
         gw_metrics_get(&cluster.worker[0].metrics, GW_METRIC_STEPS) - before;
     double took_us = (double)(gw_sim_now(cluster.sim) - begun_us);
@@ -156,13 +150,13 @@ static void nobody_is_left_without_samples(void **state)
     pace[2].sample_us = 200000;
     paces_open(paces_job("train.steps=1000000", "log.every=1", NULL, NULL),
                NULL);
-    cluster_run_until(&cluster, never, NULL, 120000000);
+    cluster_pass(&cluster, 120000000);
     assert_int_equal(cluster.splits, 2);
     assert_true(cluster.steps > 10);
     assert_in_range(cluster.split_samples[cluster.steps - 2][2], 1, 2);
     pace[2].sample_us = 1000; /* it is as fast as the others from now on */
     assert_true(cluster_run_until(&cluster, is_over, NULL, 60000000));
-    cluster_run_until(&cluster, never, NULL, 10000000);
+    cluster_pass(&cluster, 10000000);
     uint64_t last = cluster.steps - 2;
     assert_in_range(cluster.split_samples[last][2], 70, 80);
     cluster_close(&cluster);

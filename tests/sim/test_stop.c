@@ -33,18 +33,6 @@ static uint64_t compute_us(void *owner, uint64_t samples)
     return *(const uint64_t *)owner;
 }
 
-static int has_stepped(void *owner)
-{
-    (void)owner;
-    return cluster.steps >= 3;
-}
-
-static int never(void *owner)
-{
-    (void)owner;
-    return 0;
-}
-
 /* Three steps of so long are done. */
 static void open_job(const char *policy, uint64_t each_us)
 {
@@ -60,13 +48,8 @@ static void open_job(const char *policy, uint64_t each_us)
         step_us[i] = each_us;
         gw_sim_compute_model(cluster.worker[i].loop, compute_us, &step_us[i]);
     }
-    assert_true(cluster_run_until(&cluster, has_stepped, &cluster, LIMIT_US));
-}
-
-static int is_over(void *owner)
-{
-    (void)owner;
-    return cluster.finished;
+    assert_true(
+        cluster_run_until(&cluster, cluster_has_stepped, &cluster, LIMIT_US));
 }
 
 /* Stops it; the seconds that it took to end. A worker that computes for ever
@@ -75,7 +58,7 @@ static double stop(void)
 {
     uint64_t begun_us = gw_sim_now(cluster.sim);
     cluster_stop(&cluster);
-    if (!cluster_run_until(&cluster, is_over, NULL, LIMIT_US))
+    if (!cluster_run_until(&cluster, cluster_is_over, &cluster, LIMIT_US))
         fail_msg("the job does not end: %s", cluster.note);
     return (double)(gw_sim_now(cluster.sim) - begun_us) / 1e6;
 }
@@ -117,7 +100,7 @@ static void a_slow_step_is_waited_for(void **state)
     (void)state;
     open_job("cluster.policy=sync", 10000);
     step_us[1] = 40 * SECOND;
-    cluster_run_until(&cluster, never, NULL, SECOND);
+    cluster_pass(&cluster, SECOND);
     double took = stop();
     assert_true(took > 20 && took < 45);
     assert_made_a_checkpoint();
@@ -130,7 +113,7 @@ static void steps_that_are_always_long_are_waited_for(void **state)
 {
     (void)state;
     open_job("cluster.policy=sync", 300 * SECOND);
-    cluster_run_until(&cluster, never, NULL, SECOND);
+    cluster_pass(&cluster, SECOND);
     double took = stop();
     assert_true(took > 60 && took < 310);
     assert_made_a_checkpoint();
@@ -194,7 +177,7 @@ static void a_step_that_stands_is_named(void **state)
     (void)state;
     open_job("cluster.policy=sync", 10000);
     step_us[1] = 100000 * SECOND;
-    cluster_run_until(&cluster, never, NULL, SECOND);
+    cluster_pass(&cluster, SECOND);
     double took = stop();
     assert_given_up(took, "worker 1 ");
     assert_tidy();
@@ -216,7 +199,7 @@ static void a_coordinator_that_is_often_paused_gives_up_too(void **state)
     (void)state;
     open_job("cluster.policy=sync", 10000);
     step_us[1] = 100000 * SECOND;
-    cluster_run_until(&cluster, never, NULL, SECOND);
+    cluster_pass(&cluster, SECOND);
     pause_again(NULL);
     double took = stop();
     assert_true(took > 60 && took < 70);

@@ -22,29 +22,6 @@
 static struct cluster cluster;
 static const struct gw_sim_options calm = {.seed = 1, .latency_us = 50};
 
-static int has_stepped(void *owner)
-{
-    (void)owner;
-    return cluster.steps >= 3;
-}
-
-static int is_over(void *owner)
-{
-    (void)owner;
-    return cluster.finished;
-}
-
-static int never(void *owner)
-{
-    (void)owner;
-    return 0;
-}
-
-static void pass(uint64_t us)
-{
-    cluster_run_until(&cluster, never, NULL, us);
-}
-
 static void open_job(const char *policy)
 {
     const char *const settings[] = {"train.steps=3000", "cluster.patience=5",
@@ -52,7 +29,8 @@ static void open_job(const char *policy)
     cluster_open(&cluster, &calm, settings, NULL);
     for (size_t i = 0; i < cluster.workers; i++)
         gw_sim_slow(cluster.worker[i].loop, 100);
-    assert_true(cluster_run_until(&cluster, has_stepped, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_has_stepped, &cluster, LIMIT_US));
 }
 
 /* A loop of the job, and its name in lines. */
@@ -87,12 +65,12 @@ static void one_that_was_paused_is_taken_back(void **state)
     for (size_t i = 0; i < ROWS; i++) {
         open_job(rows[i].policy);
         gw_sim_pause(rows[i].loop(), 3 * SECOND);
-        pass(2 * SECOND);
+        cluster_pass(&cluster, 2 * SECOND);
         snprintf(words, sizeof words, "%s is silent for 1.0 s at step ",
                  rows[i].name);
         cluster_assert_told(&cluster, words);
         cluster_assert_told(&cluster, "; waiting 5 s for it");
-        pass(3 * SECOND / 2);
+        cluster_pass(&cluster, 3 * SECOND / 2);
         snprintf(words, sizeof words, "%s is heard again", rows[i].name);
         cluster_assert_told(&cluster, words);
         cluster_finish(&cluster, LIMIT_US);
@@ -109,7 +87,8 @@ static void patience_has_an_end(void **state)
         open_job(rows[i].policy);
         uint64_t since_us = gw_sim_now(cluster.sim);
         gw_sim_pause(rows[i].loop(), 60 * SECOND);
-        assert_true(cluster_run_until(&cluster, is_over, NULL, LIMIT_US));
+        assert_true(
+            cluster_run_until(&cluster, cluster_is_over, &cluster, LIMIT_US));
         assert_in_range(gw_sim_now(cluster.sim) - since_us, 5 * SECOND,
                         15 * SECOND / 2);
         assert_int_equal(cluster.final.status, GW_EDEAD);
@@ -129,7 +108,8 @@ static void a_dead_one_is_not_waited_for(void **state)
         uint64_t since_us = gw_sim_now(cluster.sim);
         gw_sim_kill(rows[i].loop());
         gw_world_end_worker(&cluster.world, 1);
-        assert_true(cluster_run_until(&cluster, is_over, NULL, LIMIT_US));
+        assert_true(
+            cluster_run_until(&cluster, cluster_is_over, &cluster, LIMIT_US));
         assert_in_range(gw_sim_now(cluster.sim) - since_us, SECOND / 2,
                         3 * SECOND);
         assert_int_equal(cluster.final.status, GW_EDEAD);
@@ -143,10 +123,10 @@ static void one_that_dies_meanwhile_is_not_either(void **state)
     (void)state;
     open_job("cluster.policy=sync");
     gw_sim_pause(cluster.server[1].loop, 60 * SECOND);
-    pass(2 * SECOND);
+    cluster_pass(&cluster, 2 * SECOND);
     cluster_assert_told(&cluster, "; waiting 5 s for it");
     gw_coordinator_gone(cluster.coordinator, GW_WORLD_PID + 1, "killed");
-    pass(2 * SECOND);
+    cluster_pass(&cluster, 2 * SECOND);
     assert_true(cluster.finished);
     assert_non_null(strstr(cluster.text, "server 1 (s, pid 301) died at step"));
     cluster_close(&cluster);
@@ -158,7 +138,7 @@ static void a_paused_coordinator_is_waited_for(void **state)
     (void)state;
     open_job("cluster.policy=sync");
     gw_sim_pause(cluster.loop, 4 * SECOND);
-    pass(3 * SECOND);
+    cluster_pass(&cluster, 3 * SECOND);
     assert_false(cluster.worker[0].finished);
     cluster_finish(&cluster, LIMIT_US);
     cluster_close(&cluster);
@@ -167,7 +147,6 @@ static void a_paused_coordinator_is_waited_for(void **state)
 /* ---- in every weather ---- */
 
 #define SEEDS      200
-#define STEPS      10
 #define PAUSES_MAX 3
 
 enum {
@@ -216,16 +195,6 @@ static void pause_one(struct storm *storm, struct sweep_outcome *outcome)
     }
 }
 
-/* Steps that were made while the coordinator was away are without a report. */
-static void compare(const struct storm_calm *with,
-                    struct sweep_outcome *outcome)
-{
-    char hex[65];
-    cluster_digest(&cluster, hex);
-    if (strcmp(hex, with->hex) != 0)
-        snprintf(outcome->why, sizeof outcome->why, "other weights");
-}
-
 /* Connections break by nothing but silence: one that is closed by the other
    side, and does not come back, would be a death. */
 static void one(uint64_t seed, struct sweep_outcome *outcome)
@@ -239,7 +208,7 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
          left > 0 &&
          cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US);
          left--) {
-        pass(storm_draw(&storm, 60000));
+        cluster_pass(&cluster, storm_draw(&storm, 60000));
         if (cluster.finished)
             break;
         pause_one(&storm, outcome);
@@ -247,11 +216,11 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
             pause_one(&storm, outcome);
             outcome->count[COUNT_BOTH]++;
         }
-        pass(storm_draw(&storm, 2 * SECOND));
+        cluster_pass(&cluster, storm_draw(&storm, 2 * SECOND));
     }
     if (storm_run(&cluster, LIMIT_US, outcome) &&
         storm_ends_with(&cluster, GW_OK, outcome) && way[which].is_together)
-        compare(&calm_end[which], outcome);
+        storm_compare_told(&cluster, &calm_end[which], outcome);
     cluster_close(&cluster);
 }
 

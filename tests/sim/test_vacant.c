@@ -25,40 +25,24 @@
 static struct cluster cluster;
 static const struct gw_sim_options calm = {.seed = 1, .latency_us = 50};
 
-static int has_stepped(void *owner)
-{
-    (void)owner;
-    return cluster.steps >= 3;
-}
-
-static int is_over(void *owner)
-{
-    (void)owner;
-    return cluster.finished;
-}
-
-static int never(void *owner)
-{
-    (void)owner;
-    return 0;
-}
-
 /* A job of which a worker has died, as everybody knows. */
 static void open_vacant(const char *const *settings)
 {
     cluster_open(&cluster, &calm, settings, NULL);
     for (size_t i = 0; i < cluster.workers; i++)
         gw_sim_slow(cluster.worker[i].loop, 100); /* so that it takes time */
-    assert_true(cluster_run_until(&cluster, has_stepped, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_has_stepped, &cluster, LIMIT_US));
     gw_sim_kill(cluster.worker[VICTIM].loop);
-    cluster_run_until(&cluster, is_over, NULL, SILENCE_US);
+    cluster_run_until(&cluster, cluster_is_over, &cluster, SILENCE_US);
 }
 
 /* The job ends, with that status and these words. */
 static void ends(enum gw_status status, const char *words)
 {
     gw_world_end_worker(&cluster.world, VICTIM);
-    assert_true(cluster_run_until(&cluster, is_over, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_over, &cluster, LIMIT_US));
     assert_int_equal(cluster.final.status, status);
     if (!strstr(cluster.text, words))
         fail_msg("\"%s\" is not in \"%s\"", words, cluster.text);
@@ -77,7 +61,8 @@ static void patience_has_an_end(void **state)
         strstr(cluster.note, "worker 1 (w, pid 501) died at step "));
     assert_non_null(strstr(cluster.note, "; waiting 5 s for another one"));
     uint64_t since_us = gw_sim_now(cluster.sim);
-    assert_true(cluster_run_until(&cluster, is_over, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_over, &cluster, LIMIT_US));
     assert_in_range(gw_sim_now(cluster.sim) - since_us, 2000000, 5500000);
     ends(GW_EDEAD, "; nobody has taken its place for 5.0 s");
 }
@@ -116,14 +101,16 @@ static void one_that_does_not_come_on_has_a_limit(void **state)
                                     "cluster.step_deadline=1",
                                     "cluster.abort_after=6", NULL};
     cluster_open(&cluster, &calm, settings, NULL);
-    assert_true(cluster_run_until(&cluster, has_stepped, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_has_stepped, &cluster, LIMIT_US));
     gw_sim_kill(cluster.worker[VICTIM].loop);
     is_let_go = 0;
     cluster_replace_worker(&cluster, VICTIM);
     cluster.worker[VICTIM].work = hang;
-    cluster_run_until(&cluster, is_over, NULL, 4000000);
+    cluster_run_until(&cluster, cluster_is_over, &cluster, 4000000);
     assert_false(cluster.finished); /* patience is over, and it is heard */
-    assert_true(cluster_run_until(&cluster, is_over, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_over, &cluster, LIMIT_US));
     is_let_go = 1;
     ends(GW_ETIMEOUT, "(cluster.abort_after): waiting for worker 1 (w, pid "
                       "501) to take its place");
@@ -135,7 +122,7 @@ static void a_launcher_may_end_the_wait(void **state)
     (void)state;
     open_vacant(long_job);
     gw_coordinator_not_replaced(cluster.coordinator, 0); /* is not vacant */
-    cluster_run_until(&cluster, is_over, NULL, 100000);
+    cluster_run_until(&cluster, cluster_is_over, &cluster, 100000);
     assert_false(cluster.finished);
     gw_coordinator_not_replaced(cluster.coordinator, VICTIM);
     ends(GW_EDEAD, "; no other one is started, vacant for ");
@@ -148,7 +135,7 @@ static void one_with_other_data_is_turned_away(void **state)
     open_vacant(long_job);
     cluster_replace_worker(&cluster, VICTIM);
     cluster.worker[VICTIM].options.train = cluster.test;
-    cluster_run_until(&cluster, never, NULL, 1000000);
+    cluster_pass(&cluster, 1000000);
     assert_true(cluster.worker[VICTIM].finished);
     assert_int_equal(cluster.worker[VICTIM].status, GW_EMISMATCH);
     assert_string_equal(cluster.worker[VICTIM].error.text,
@@ -174,7 +161,7 @@ static void another_rank_is_not_given(void **state)
         const struct gw_world_worker *worker = &cluster.worker[VICTIM];
         cluster_replace_worker(&cluster, VICTIM);
         cluster.worker[VICTIM].options.client.rank = rows[i].rank;
-        cluster_run_until(&cluster, never, NULL, 500000);
+        cluster_pass(&cluster, 500000);
         assert_int_equal(worker->status, GW_EREFUSED);
         if (!strstr(worker->error.text, rows[i].words))
             fail_msg("%s", worker->error.text);
@@ -191,12 +178,12 @@ static void a_vacant_rank_is_given_once(void **state)
     open_vacant(long_job);
     cluster_replace_worker(&cluster, VICTIM);
     cluster.worker[VICTIM].options.client.rank = GW_RANK_NONE;
-    cluster_run_until(&cluster, never, NULL, 1000000);
+    cluster_pass(&cluster, 1000000);
     assert_false(cluster.worker[VICTIM].finished);
     assert_non_null(strstr(cluster.note, "worker 1 (w, pid 501) takes its "
                                          "place: step "));
     cluster_replace_worker(&cluster, VICTIM); /* dies, and is vacant again */
-    cluster_run_until(&cluster, never, NULL, 1000000);
+    cluster_pass(&cluster, 1000000);
     cluster_finish(&cluster, LIMIT_US);
     assert_int_equal(cluster_refused(&cluster), 0);
     cluster_close(&cluster);
@@ -209,7 +196,7 @@ static void patience_is_of_each_rank(void **state)
     (void)state;
     open_vacant(long_job);
     gw_sim_kill(cluster.worker[0].loop); /* 3 s later */
-    cluster_run_until(&cluster, never, NULL, 500000);
+    cluster_pass(&cluster, 500000);
     gw_world_end_worker(&cluster.world, 0);
     ends(GW_EDEAD, "worker 1 (w, pid 501) died at step ");
 }
@@ -222,9 +209,9 @@ static void patience_is_not_for_wrong_ones(void **state)
     for (int i = 0; i < 3 && !cluster.finished; i++) {
         cluster_replace_worker(&cluster, VICTIM);
         cluster.worker[VICTIM].options.train = cluster.test;
-        cluster_run_until(&cluster, is_over, NULL, 900000);
+        cluster_run_until(&cluster, cluster_is_over, &cluster, 900000);
     }
-    cluster_run_until(&cluster, is_over, NULL, 1500000);
+    cluster_run_until(&cluster, cluster_is_over, &cluster, 1500000);
     assert_true(cluster.finished);
     ends(GW_EDEAD, "nobody has taken its place for 5.0 s");
 }
@@ -264,7 +251,7 @@ static void steps_wait_for_another_worker(void **state)
         "cluster.abort_after=1.5", "cluster.patience=9", NULL};
     (void)state;
     open_vacant(strict);
-    cluster_run_until(&cluster, is_over, NULL, SILENCE_US);
+    cluster_run_until(&cluster, cluster_is_over, &cluster, SILENCE_US);
     assert_false(cluster.finished);
     assert_non_null(strstr(cluster.note, "waiting for another worker of rank 1 "
                                          "to join, for "));
@@ -331,11 +318,12 @@ static void a_policy_that_was_asked_for_ends_with_a_worker(void **state)
         .request = {.kind = GW_REQUEST_POLICY, .text = "sync"}};
     (void)state;
     cluster_open(&cluster, &calm, settings, NULL);
-    assert_true(cluster_run_until(&cluster, has_stepped, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_has_stepped, &cluster, LIMIT_US));
     gw_peer_tell(shard_of(0)->peer, &ask);
     assert_true(cluster_run_until(&cluster, is_sync, NULL, LIMIT_US));
     gw_sim_kill(cluster.worker[VICTIM].loop);
-    cluster_run_until(&cluster, is_over, NULL, SILENCE_US);
+    cluster_run_until(&cluster, cluster_is_over, &cluster, SILENCE_US);
     assert_true(cluster.finished);
     ends(GW_EDEAD, "worker 1 (w, pid 501) died at step ");
 }
