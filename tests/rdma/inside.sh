@@ -55,7 +55,8 @@ ok 'an mlp 784-64-10, 20 steps over tcp'
 over rdma && [ "$plain" ] && [ "$(digest)" = "$plain" ]
 ok 'the same weights over rdma'
 # shellcheck disable=SC2086
-run 0 train "$scratch/large" $patient --set train.steps=20 && [ "$(digest)" = "$plain" ] && [ ! -s "$scratch/err" ]
+run 0 train "$scratch/large" $patient --set train.steps=20 && [ "$(digest)" = "$plain" ] &&
+  ! grep -v 'this process was paused' "$scratch/err" | sed 's/^/# /' | grep .
 ok 'on loopback auto goes by tcp, without a word more'
 over auto && [ "$plain" ] && [ "$(digest)" = "$plain" ] && grep -q '^transport  *rdma, else tcp' "$scratch/out"
 ok 'and with auto, which says that it is rdma'
@@ -128,7 +129,7 @@ joined="server1 server2 worker1 worker2"
 listens() { [ "$(ports coordinator)" ]; }
 # shellcheck disable=SC2086
 start coordinator coordinator "$job" $job_keys --set cluster.transport=rdma \
-  --set train.steps=100000000 --set train.eval_every=never --set log.every=10
+  --set cluster.patience=0 --set train.steps=100000000 --set train.eval_every=never --set log.every=10
 victim=$started
 await 10 listens
 met=$address:$(ports coordinator | head -n 1)
