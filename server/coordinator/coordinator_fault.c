@@ -16,6 +16,8 @@ static const char *fault_of_cut(const struct gw_coordinator *self,
 {
     struct gw_cut cut;
     uint64_t before;
+    if (!self->config->checkpoint.dir[0])
+        return "a cut of a job without checkpoint.dir";
     if (gw_cut_read(decision, &cut) != GW_OK)
         return "the state in a cut makes no sense";
     if (gw_decided_cut(self, &before) && decision->clock <= before)

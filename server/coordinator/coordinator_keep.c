@@ -517,8 +517,9 @@ int gw_keeper_awaits(struct gw_coordinator *self,
     const struct cut *cut = NULL;
     char own[GW_FILE_NAME_MAX];
     gw_roster_file_name(self, who, own);
-    if (self->phase < GW_PHASE_STARTING || self->phase == GW_PHASE_REJOINING ||
-        self->phase >= GW_PHASE_ENDING || strcmp(name, own) != 0)
+    if (!dir_of(self)[0] || self->phase < GW_PHASE_STARTING ||
+        self->phase == GW_PHASE_REJOINING || self->phase >= GW_PHASE_ENDING ||
+        strcmp(name, own) != 0)
         return 0;
     /* decisions and files of members arrive in any order */
     cut = find_cut(self->keeper, clock);
