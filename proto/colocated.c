@@ -45,13 +45,17 @@ void gw_colocation_add(struct gw_colocation *colocation,
         .role = member->role, .id = member->id, .need = member->need};
 }
 
-/* Workers first, then by rank or number. */
+static int order_of(uint8_t role)
+{
+    return role == GW_ROLE_WORKER ? 0 : role == GW_ROLE_SERVER ? 1 : 2;
+}
+
+/* Workers first, then shards, then standbys; each by rank or number. */
 static int compare(const void *a, const void *b)
 {
     const struct gw_colocated_member *one = a, *other = b;
-    int is_worker = one->role == GW_ROLE_WORKER;
-    if (is_worker != (other->role == GW_ROLE_WORKER))
-        return is_worker ? -1 : 1;
+    if (one->role != other->role)
+        return order_of(one->role) - order_of(other->role);
     return (one->id > other->id) - (one->id < other->id);
 }
 
@@ -70,8 +74,11 @@ void gw_colocation_seen_by(struct gw_colocation *colocation,
         if (colocation->need[i].threads == 0) /* it did not say */
             colocation->need[i].threads = 1;
         colocated.workers += mate->role == GW_ROLE_WORKER;
-        colocated.shards += mate->role == GW_ROLE_SERVER;
+        colocated.shards += mate->role != GW_ROLE_WORKER;
         colocated.place += mate->role == role && mate->id < id;
+        /* standbys come behind the shards of this host */
+        colocated.place +=
+            role == GW_ROLE_STANDBY && mate->role == GW_ROLE_SERVER;
     }
     colocated.shard = colocation->need + colocated.workers;
     *colocated_p = colocated;

@@ -29,6 +29,7 @@
 #define GW_SILENCE_MIN_US  500000
 #define GW_SILENCE_MAX_US  300000000
 #define GW_RESTARTS_MAX    100
+#define GW_COPIES_MAX      2
 
 struct gw_string_list {
     size_t n;
@@ -167,6 +168,7 @@ struct gw_config {
     } server;
     struct {
         uint64_t workers, servers;
+        uint64_t copies;                       /* of each shard */
         char policy[GW_STRING_MAX];            /* a plan, see proto/policy.h */
         char transport[GW_STRING_MAX];         /* auto, tcp, sim */
         char local_reduction[GW_STRING_MAX];   /* auto, on, host, off */

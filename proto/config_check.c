@@ -229,8 +229,9 @@ enum gw_status gw_config_check_word(const struct gw_config *config,
 
 uint64_t gw_config_members_max(const struct gw_config *config)
 {
-    return config->cluster.workers +
-           config->cluster.servers * SHARDS_PER_SERVER_MAX;
+    return config->cluster.workers + config->cluster.servers *
+                                         config->cluster.copies *
+                                         SHARDS_PER_SERVER_MAX;
 }
 
 struct gw_cadence gw_config_log_every(const struct gw_config *config,

@@ -308,6 +308,30 @@ static enum gw_status check_streaming(const struct gw_config *config,
     return GW_OK;
 }
 
+/* A standby repeats the steps of its primary, chunk by chunk. */
+static enum gw_status check_copies(const struct gw_config *config,
+                                   const struct gw_policy_word *word,
+                                   const char *shown,
+                                   struct gw_error *error)
+{
+    if (config->cluster.copies == 1)
+        return GW_OK;
+    if (word->kind != GW_POLICY_SYNC)
+        return gw_fail(error, GW_EUSAGE,
+                       "cluster.copies: 2 is for cluster.policy = sync; with "
+                       "%s leave it 1",
+                       shown);
+    if (gw_config_splits_by_speed(config))
+        return gw_fail(error, GW_EUSAGE,
+                       "cluster.copies: 2 needs train.split = even; leave it "
+                       "1, or set that");
+    if (config->cluster.servers >= config->cluster.copies)
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "cluster.copies: 2 needs two server processes; set "
+                   "cluster.servers to 2 or more");
+}
+
 enum gw_status gw_config_check_phase(const struct gw_config *config,
                                      const struct gw_policy_word *word,
                                      struct gw_error *error)
@@ -329,6 +353,8 @@ enum gw_status gw_config_check_phase(const struct gw_config *config,
         status = check_split(config, word, shown, error);
     if (!status)
         status = check_streaming(config, word, shown, error);
+    if (!status)
+        status = check_copies(config, word, shown, error);
     return status;
 }
 

@@ -188,6 +188,9 @@ static const struct gw_config_key keys[] = {
 
     COUNT(cluster.workers, "2", 1, 4096, "workers in all"),
     COUNT(cluster.servers, "2", 1, 4096, "servers in all"),
+    COUNT(cluster.copies, "1", 1, GW_COPIES_MAX,
+          "of each shard, in as many server processes; 2: the job goes on where "
+          "a server dies"),
     {KEY(cluster.policy, GW_TYPE_STRING), .fallback = "sync",
      .check = check_plan, .words = 1,
      .help = "what workers send and when they may go on: sync, backup:B, "

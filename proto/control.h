@@ -5,9 +5,10 @@
  * order between two members (transport/member/member.h), so each is sent once.
  * Pure but for the caller's arena; any thread, each with an arena of its own.
  *
- *   joining   member > coordinator   JOIN, DECLARE, READY, STANDING
+ *   joining   member > coordinator   JOIN, DECLARE, READY, STANDING, CAUGHT
  *             coordinator > member   WELCOME, VIEW, DECLARE (keys), START
  *   windows   worker <> shard        WINDOW
+ *             standby > primary      WINDOW
  *   deciding  shard > shard 0        VOTE, ARRIVED, QUIESCED
  *             worker > shard 0       SCORE, SPEED
  *             coordinator > shard 0  DECISION (splits to be repeated)
@@ -78,6 +79,7 @@ enum gw_message_kind {
     GW_MESSAGE_FAULT,
     GW_MESSAGE_POLL,
     GW_MESSAGE_STANDING,
+    GW_MESSAGE_CAUGHT,
     GW_MESSAGE_KINDS,
 };
 

@@ -20,6 +20,8 @@ libproto_a_SOURCES = \
 	%D%/control_codec.h \
 	%D%/control_pack.c \
 	%D%/control_unpack.c \
+	%D%/copy.c \
+	%D%/copy.h \
 	%D%/course.c \
 	%D%/course.h \
 	%D%/device.c \

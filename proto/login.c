@@ -25,6 +25,8 @@ const char *gw_role_name(uint8_t role)
         return "coordinator";
     case GW_ROLE_SERVER:
         return "server";
+    case GW_ROLE_STANDBY:
+        return "standby";
     case GW_ROLE_WORKER:
         return "worker";
     case GW_ROLE_OBSERVER:

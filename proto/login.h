@@ -30,6 +30,10 @@ enum gw_role {
     GW_ROLE_SERVER = 2, /* one shard of a server process */
     GW_ROLE_WORKER = 3,
     GW_ROLE_OBSERVER = 4, /* launcher, status, ctl: no part of the job */
+    /* In views alone: a shard of a server process that keeps a copy of the one
+       with its number, and takes its place when that is lost. It logs in as a
+       server. */
+    GW_ROLE_STANDBY = 5,
 };
 
 struct gw_hello {

@@ -59,6 +59,8 @@ int gw_frame_is_put(uint8_t kind)
     case GW_FRAME_WEIGHTS:
     case GW_FRAME_SEED:
     case GW_FRAME_FILE:
+    case GW_FRAME_SUM:
+    case GW_FRAME_COPY:
         return 1;
     default:
         return 0;
@@ -121,7 +123,8 @@ static int shape_is_legal(uint8_t kind, uint32_t window, uint32_t length)
     if (window != GW_WINDOW_NONE)
         return 0;
     if (kind == GW_FRAME_CONTROL || kind == GW_FRAME_WANT ||
-        kind == GW_FRAME_PARTS || kind == GW_FRAME_TERMS)
+        kind == GW_FRAME_PARTS || kind == GW_FRAME_TERMS ||
+        kind == GW_FRAME_NOTE)
         return length > 0 && length <= GW_MESSAGE_BYTES_MAX;
     if (kind == GW_FRAME_EXPORTED)
         return length == GW_EXPORTED_BYTES;

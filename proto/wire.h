@@ -38,8 +38,9 @@
     X(GW_FRAME_PUSH,      3, "push")      /* put: a chunk's gradient */        \
     X(GW_FRAME_WANT,      4, "want")      /* an array of struct gw_want */     \
     X(GW_FRAME_WEIGHTS,   5, "weights")   /* put: the answer to a want */      \
-    X(GW_FRAME_ACK,       6, "ack")       /* no payload; reserved: weights     \
-                                             tell that a push is held */       \
+    X(GW_FRAME_ACK,       6, "ack")       /* no payload: a standby has the     \
+                                             chunk, at the version of its      \
+                                             clock */                          \
     X(GW_FRAME_SEED,      7, "seed")      /* put: a chunk's first weights */   \
     X(GW_FRAME_FILE,      8, "file")      /* put: a piece of a checkpoint */   \
     X(GW_FRAME_PARTS,     9, "parts")     /* an array of struct gw_part: the   \
@@ -47,7 +48,11 @@
     X(GW_FRAME_EXPORTED,    10, "exported")     /* a struct gw_exported: in the place   \
                                              of a put */                       \
     X(GW_FRAME_TERMS,    11, "terms")     /* an array of struct gw_group_terms \
-                                             that hold from its clock on */
+                                             that hold from its clock on */    \
+    X(GW_FRAME_SUM,      12, "sum")       /* put: a chunk's sum of a step */   \
+    X(GW_FRAME_COPY,     13, "copy")      /* put: an array of a chunk */       \
+    X(GW_FRAME_NOTE,     14, "note")      /* a struct gw_copy_note: what to    \
+                                             make of these */
 /* clang-format on */
 
 enum gw_frame_kind {

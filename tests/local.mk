@@ -160,6 +160,7 @@ check_PROGRAMS += \
 	%D%/unit/test_control \
 	%D%/unit/test_control_refused \
 	%D%/unit/test_control_secrets \
+	%D%/unit/test_copy \
 	%D%/unit/test_course \
 	%D%/unit/test_cpu_dense \
 	%D%/unit/test_cpu_sums \

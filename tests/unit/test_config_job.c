@@ -415,7 +415,7 @@ static const char *other_value(const struct gw_config_key *key)
     case GW_TYPE_BOOL:
         return "true";
     case GW_TYPE_COUNT:
-        return "7";
+        return key->max < 7 ? "2" : "7";
     case GW_TYPE_REAL:
         return "0.625";
     case GW_TYPE_EVERY:

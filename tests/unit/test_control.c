@@ -142,7 +142,7 @@ static void bytes_are_golden(void **state)
         0x67131a26fa7b5ff9, /* view */
         0x7a39f7d6effba4b2, /* start */
         0x95b00d1f3ceaaa86, /* ready */
-        0x69352e88748745ad, /* window */
+        0xba354f9314132105, /* window */
         0x850a5f38e3a9baab, /* decision */
         0x91161b8f73fe7e82, /* vote */
         0x33a164b9b03b8f29, /* score */
@@ -161,6 +161,7 @@ static void bytes_are_golden(void **state)
         0xd6ef17b066640021, /* request */
         0x2b1cfb9817d0c51a, /* speed */
         0xfa62b5c59f0d7624, /* poll */
+        0x74fce7408a21d44f, /* caught */
         0x9126eb83b1e488a4, /* standing */
         0xf97b31953fe759d0, /* sight */
         0x6d775f54ab434a38, /* fault */
