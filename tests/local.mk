@@ -171,6 +171,7 @@ check_PROGRAMS += \
 	%D%/unit/test_dataset_kinds \
 	%D%/unit/test_cuda_code \
 	%D%/unit/test_decision \
+	%D%/unit/test_decision_follow \
 	%D%/unit/test_decision_policy \
 	%D%/unit/test_decision_recall \
 	%D%/unit/test_digest \
@@ -530,6 +531,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_mlp_rounds_SOURCES = %D%/unit/test_mlp_rounds.c $(GW_MLP_BENCH)
 %C%_unit_test_mlp_rules_SOURCES = %D%/unit/test_mlp_rules.c $(GW_MLP_BENCH)
 %C%_unit_test_decision_SOURCES = %D%/unit/test_decision.c $(GW_LEADER)
+%C%_unit_test_decision_follow_SOURCES = \
+	%D%/unit/test_decision_follow.c $(GW_LEADER)
 %C%_unit_test_decision_policy_SOURCES = \
 	%D%/unit/test_decision_policy.c $(GW_LEADER)
 %C%_unit_test_decision_recall_SOURCES = \

@@ -176,6 +176,62 @@ void gw_leader_recall_all(struct gw_leader *leader,
     gw_stream_recall(leader, after, tell, owner);
 }
 
+void gw_leader_follow(struct gw_leader *leader,
+                      const struct gw_decision *decision)
+{
+    gw_stream_keep(leader, decision);
+    gw_stream_set_number(leader, decision->number);
+    if (decision->kind == GW_DECIDE_CUT)
+        gw_cuts_follow(leader, decision);
+    else if (decision->kind == GW_DECIDE_SCORE)
+        gw_scores_follow(leader, decision);
+    else if (decision->kind == GW_DECIDE_END)
+        leader->end_clock = decision->clock;
+    else if (gw_decision_is_of_each_step(decision))
+        gw_votes_follow(leader, decision);
+}
+
+/* The job has begun: its beginning is no checkpoint any more. */
+void gw_leader_stand(struct gw_leader *leader,
+                     const struct gw_decision_state *state,
+                     uint64_t number)
+{
+    leader->state = *state;
+    leader->options.state.clock = 0;
+    gw_stream_set_number(leader, number);
+    gw_scores_stand(leader);
+}
+
+void gw_leader_recalled(struct gw_leader *leader,
+                        const struct gw_decision *decision)
+{
+    gw_stream_keep(leader, decision);
+    if (decision->kind == GW_DECIDE_CUT)
+        gw_cuts_recall(leader, decision);
+    else if (decision->kind == GW_DECIDE_SCORE)
+        gw_scores_recall(leader, decision->clock);
+    else if (decision->kind == GW_DECIDE_END)
+        leader->end_clock = decision->clock;
+}
+
+void gw_leader_recall_kept(struct gw_leader *leader,
+                           void (*tell)(void *owner,
+                                        const struct gw_decision *decision),
+                           void *owner)
+{
+    gw_stream_recall(leader, UINT64_MAX, tell, owner);
+}
+
+/* A whole step that is decided here may be given out already, by the one
+   before, and not be made here yet. */
+void gw_leader_take_over(struct gw_leader *leader, uint64_t version)
+{
+    gw_cuts_forget(leader);
+    if (leader->regime.whole_step && version < leader->state.clock)
+        version = leader->state.clock;
+    gw_leader_before(leader, version);
+}
+
 uint64_t gw_leader_number(const struct gw_leader *leader)
 {
     return gw_stream_number(leader);

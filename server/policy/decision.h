@@ -156,6 +156,29 @@ void gw_leader_recall(const struct gw_leader *leader,
                       void *owner);
 
 /*
+ * A standby of shard 0 keeps a leader that emits nothing: it follows the
+ * decisions of the one that leads, until it takes its place. From then on it
+ * leads, as if it had given out `version`, the furthest that it has, and
+ * decides what the job file says of that, unless it is decided.
+ */
+void gw_leader_follow(struct gw_leader *leader,
+                      const struct gw_decision *decision);
+void gw_leader_take_over(struct gw_leader *leader, uint64_t version);
+
+/* The same for a standby that comes while the job runs: the state of the job
+   behind decision `number`, before it follows any; then decisions of before, as
+   gw_leader_recall_kept tells of them. */
+void gw_leader_stand(struct gw_leader *leader,
+                     const struct gw_decision_state *state,
+                     uint64_t number);
+void gw_leader_recalled(struct gw_leader *leader,
+                        const struct gw_decision *decision);
+void gw_leader_recall_kept(struct gw_leader *leader,
+                           void (*tell)(void *owner,
+                                        const struct gw_decision *decision),
+                           void *owner);
+
+/*
  * The same for a coordinator in the place of another: the last cut, the last
  * score and the end, as far as they are decided, and switches of policy after
  * the decision `after`; with their own numbers. Of cuts that are not stored

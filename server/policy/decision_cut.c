@@ -193,6 +193,32 @@ void gw_cuts_forget(struct gw_leader *leader)
         leader->cuts->open = 1;
 }
 
+void gw_cuts_follow(struct gw_leader *leader,
+                    const struct gw_decision *decision)
+{
+    struct gw_leader_cuts *cuts = leader->cuts;
+    struct gw_cut cut;
+    if (gw_cut_read(decision, &cut) != GW_OK)
+        return;
+    if (cut.state.evaluations != leader->state.evaluations)
+        gw_scores_counted(leader, cut.version);
+    leader->state = cut.state;
+    leader->state.clock = cut.version;
+    cuts->is_wanted = 0;
+    gw_cuts_recall(leader, decision);
+}
+
+void gw_cuts_recall(struct gw_leader *leader,
+                    const struct gw_decision *decision)
+{
+    struct gw_cut cut;
+    if (gw_cut_read(decision, &cut) != GW_OK)
+        return;
+    leader->cuts->clock = decision->clock;
+    leader->cuts->pushes = cut.state.pushes;
+    leader->cuts->open = 1; /* as far as is known here */
+}
+
 int gw_cuts_are_stored(const struct gw_leader *leader)
 {
     return leader->cuts->open == 0;

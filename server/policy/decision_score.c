@@ -13,6 +13,8 @@ struct gw_leader_scores {
     uint32_t n;
     uint64_t clock;
     uint64_t decided;   /* + 1: the clock of the last one; 0: none */
+    uint64_t noted;     /* + 1: the clock of one that a cut before it has
+                           counted, of another leader */
     int waits;          /* for a cut to be stored */
     int is_asked;       /* by a resume, until the score */
     uint64_t dues_done; /* evaluations that were due and are over */
@@ -26,6 +28,14 @@ static uint64_t dues_by(const struct gw_leader *leader, uint64_t clock)
                           clock);
 }
 
+/* With another interval, more may have been made. */
+void gw_scores_stand(struct gw_leader *leader)
+{
+    uint64_t dues = dues_by(leader, leader->state.clock);
+    uint64_t made = leader->state.evaluations;
+    leader->scores->dues_done = dues < made ? dues : made;
+}
+
 enum gw_status gw_scores_open(struct gw_leader *leader)
 {
     uint32_t ranks = leader->options.ranks;
@@ -34,10 +44,7 @@ enum gw_status gw_scores_open(struct gw_leader *leader)
     if (!scores)
         return GW_ENOMEM;
     scores->clock = GW_NEVER_CLOCK;
-    scores->dues_done = dues_by(leader, leader->state.clock);
-    /* with another interval, more may have been made */
-    if (scores->dues_done > leader->state.evaluations)
-        scores->dues_done = leader->state.evaluations;
+    gw_scores_stand(leader);
     scores->score = calloc(ranks, sizeof *scores->score);
     scores->scored = calloc(ranks, sizeof *scores->scored);
     return scores->score && scores->scored ? GW_OK : GW_ENOMEM;
@@ -107,11 +114,13 @@ static uint32_t evaluations_by(const struct gw_leader *leader, uint64_t clock)
     return (uint32_t)(due > made ? due : made);
 }
 
-/* Counts an evaluation; non-zero where it is the best so far. NaN and infinity
-   are never the best, and manifests cannot hold them. */
+/* Counts an evaluation, if it is not; non-zero where it is the best so far. NaN
+   and infinity are never the best, and manifests cannot hold them. */
 static int note_loss(struct gw_leader *leader, uint64_t clock, double loss)
 {
     struct gw_decision_state *state = &leader->state;
+    if (leader->scores->noted == clock + 1)
+        return state->best_clock == clock;
     if (state->evaluations == 0)
         state->best_loss = DBL_MAX;
     int best = loss < state->best_loss;
@@ -156,13 +165,34 @@ static void decide(struct gw_leader *leader)
         .reason = best != 0,
         .clock = clock,
         .values = values,
-        .values_n = 2,
+        .values_n = sum.samples > 0 ? 2 : 0,
     };
     gw_leader_emit(leader, &score);
     scores->decided = clock + 1;
+    scores->noted = 0;
     memset(scores->scored, 0, leader->options.ranks);
     scores->n = 0;
     scores->is_asked = 0;
+}
+
+void gw_scores_follow(struct gw_leader *leader,
+                      const struct gw_decision *decision)
+{
+    if (decision->values_n > 0)
+        note_loss(leader, decision->clock, decision->values[0]);
+    gw_scores_recall(leader, decision->clock);
+}
+
+void gw_scores_counted(struct gw_leader *leader, uint64_t clock)
+{
+    leader->scores->noted = clock + 1;
+}
+
+void gw_scores_recall(struct gw_leader *leader, uint64_t clock)
+{
+    leader->scores->noted = 0;
+    leader->scores->dues_done = dues_by(leader, clock);
+    leader->scores->decided = clock + 1;
 }
 
 void gw_scores_recheck(struct gw_leader *leader)

@@ -59,6 +59,10 @@ void gw_stream_close(struct gw_leader *leader);
    where the ranks stand. */
 void gw_leader_emit(struct gw_leader *leader, struct gw_decision *decision);
 uint64_t gw_stream_number(const struct gw_leader *leader);
+/* A decision of another leader's; the last number is that. */
+void gw_stream_keep(struct gw_leader *leader,
+                    const struct gw_decision *decision);
+void gw_stream_set_number(struct gw_leader *leader, uint64_t number);
 /* gw_leader_recall_all, but for the cuts. */
 void gw_stream_recall(struct gw_leader *leader,
                       uint64_t after,
@@ -85,10 +89,16 @@ void gw_cuts_want(struct gw_leader *leader);
 void gw_cuts_hold(struct gw_leader *leader, uint64_t clock);
 /* Cuts on their way to the disk: one less; none; as many as there may be. */
 void gw_cuts_stored(struct gw_leader *leader);
-/* All but the last one are given up. */
-void gw_cuts_forget(struct gw_leader *leader);
 int gw_cuts_are_stored(const struct gw_leader *leader);
 int gw_cuts_are_late(const struct gw_leader *leader);
+/* All but the last of them are given up. */
+void gw_cuts_forget(struct gw_leader *leader);
+/* A cut of another leader's: takes the state that it carries. */
+void gw_cuts_follow(struct gw_leader *leader,
+                    const struct gw_decision *decision);
+/* A cut of before, which is no news. */
+void gw_cuts_recall(struct gw_leader *leader,
+                    const struct gw_decision *decision);
 /* The best state so far: cut, unless the last cut is of it. */
 void gw_cuts_keep_best(struct gw_leader *leader, uint64_t clock);
 /* Decides the end, with a cut before it. */
@@ -98,6 +108,9 @@ void gw_leader_end(struct gw_leader *leader,
 
 /* ---- decision_step.c ---- */
 
+/* A step, or trust ratios, of another leader's. */
+void gw_votes_follow(struct gw_leader *leader,
+                     const struct gw_decision *decision);
 enum gw_status gw_votes_open(struct gw_leader *leader);
 void gw_votes_close(struct gw_leader *leader);
 
@@ -105,6 +118,15 @@ void gw_votes_close(struct gw_leader *leader);
 
 enum gw_status gw_scores_open(struct gw_leader *leader);
 void gw_scores_close(struct gw_leader *leader);
+/* A score of another leader's; one of before, which is no news. */
+void gw_scores_follow(struct gw_leader *leader,
+                      const struct gw_decision *decision);
+void gw_scores_recall(struct gw_leader *leader, uint64_t clock);
+/* The state of a cut has the evaluation at its clock, of which the score is
+   still to come. */
+void gw_scores_counted(struct gw_leader *leader, uint64_t clock);
+/* The state is where the job stands: evaluations up to there are over. */
+void gw_scores_stand(struct gw_leader *leader);
 /* At the present step an evaluation is due. */
 int gw_scores_is_due(const struct gw_leader *leader);
 /* A cut is stored: a score may have waited for it. */

@@ -186,7 +186,37 @@ static void decide_trust(struct gw_leader *leader)
     forget_votes(leader, 1);
 }
 
+void gw_votes_follow(struct gw_leader *leader,
+                     const struct gw_decision *decision)
+{
+    int finite = decision->apply != 0;
+    if (decision->kind == GW_DECIDE_TRUST) {
+        forget_votes(leader, 1);
+    } else if (decision->kind == GW_DECIDE_STEP) {
+        leader->votes->clock = decision->clock;
+        advance(leader, finite, adapt_scale(leader, finite));
+        forget_votes(leader, leader->regime.two_phase && finite ? 2 : 1);
+    }
+}
+
 /* ---- votes ---- */
+
+/* Said again, to a leader in the place of another or by a shard in the place of
+   another: the step is decided, or the same values are here. */
+static int is_known(const struct gw_leader *leader,
+                    uint32_t shard,
+                    const struct gw_vote *vote)
+{
+    const struct gw_leader_votes *votes = leader->votes;
+    if (leader->options.config->cluster.copies == 1)
+        return 0;
+    if (vote->phase == 1 && vote->clock < leader->state.clock)
+        return 1;
+    if (vote->phase == 2 && (votes->phase != 2 || vote->clock < votes->clock))
+        return 1;
+    return shard < leader->options.shards && vote->phase == votes->phase &&
+           vote->first < votes->voted[shard];
+}
 
 static int is_asked_for(const struct gw_leader *leader,
                         uint32_t shard,
@@ -244,6 +274,8 @@ enum gw_status gw_leader_vote(struct gw_leader *leader,
 {
     const struct gw_map *map = leader->options.map;
     struct gw_leader_votes *votes = leader->votes;
+    if (is_known(leader, shard, vote))
+        return GW_OK;
     if (!is_asked_for(leader, shard, vote))
         return gw_fail(error, GW_EPROTO,
                        "shard %u voted on step %" PRIu64

@@ -87,6 +87,8 @@ static void keep(struct kept *kept, const struct gw_decision *decision)
         kept->values[i] = decision->values[i];
     if (clocks > 0)
         memcpy(kept->clocks, decision->clocks, clocks * sizeof *kept->clocks);
+    if (kept->decision.values_n > VALUES_MAX)
+        kept->decision.values_n = VALUES_MAX;
     snprintf(kept->policy, sizeof kept->policy, "%s",
              decision->policy ? decision->policy : "");
     kept->decision.values = kept->values;
@@ -109,6 +111,17 @@ static void note(struct gw_leader *leader, const struct gw_decision *decision)
         return;
     kept[KEPT_SWITCH_BEFORE] = kept[KEPT_SWITCH];
     keep(&kept[KEPT_SWITCH], decision);
+}
+
+void gw_stream_keep(struct gw_leader *leader,
+                    const struct gw_decision *decision)
+{
+    note(leader, decision);
+}
+
+void gw_stream_set_number(struct gw_leader *leader, uint64_t number)
+{
+    leader->stream->number = number;
 }
 
 /* The first one of those kinds behind a number; NULL: there is none. The last
