@@ -18,18 +18,6 @@
 /* Messages that a member has not taken: it is behind. */
 #define BEHIND 64
 
-static void tell(struct gw_server *server,
-                 struct gw_peer *peer,
-                 const struct gw_decision *decision)
-{
-    struct gw_message message = {.kind = GW_MESSAGE_DECISION,
-                                 .decision = *decision};
-    /* trust ratios are long, and nobody but shards needs them */
-    if (decision->kind == GW_DECIDE_TRUST && peer->role != GW_ROLE_SERVER)
-        message.decision.values_n = 0;
-    gw_server_tell(server, peer, &message);
-}
-
 static void tell_coordinator(struct gw_server *server,
                              struct gw_peer *peer,
                              const struct gw_decision *decision)
@@ -40,7 +28,7 @@ static void tell_coordinator(struct gw_server *server,
     if (dispensable &&
         (decision->kind != GW_DECIDE_COUNT || gw_peer_untaken(peer) >= BEHIND))
         return;
-    tell(server, peer, decision);
+    gw_tell_decision(server, peer, decision);
 }
 
 /* ---- workers ---- */
@@ -78,7 +66,7 @@ static void catch_up(struct gw_server *server, struct gw_peer *peer)
     if (behind->n == 0)
         return;
     *behind = (struct gw_behind){.n = 0};
-    tell(server, peer, &passed);
+    gw_tell_decision(server, peer, &passed);
 }
 
 static void tell_worker(struct gw_server *server,
@@ -92,7 +80,7 @@ static void tell_worker(struct gw_server *server,
         return;
     }
     catch_up(server, peer);
-    tell(server, peer, decision);
+    gw_tell_decision(server, peer, decision);
 }
 
 void gw_behind_taken(struct gw_peer *peer)
@@ -105,7 +93,7 @@ void gw_behind_taken(struct gw_peer *peer)
 static void tell_recalled(void *owner, const struct gw_decision *decision)
 {
     struct gw_peer *peer = owner;
-    tell(peer->owner, peer, decision);
+    gw_tell_decision(peer->owner, peer, decision);
 }
 
 void gw_behind_begin(struct gw_server *server, struct gw_peer *peer)
@@ -124,5 +112,5 @@ void gw_behind_tell(struct gw_server *server,
     else if (peer->role == GW_ROLE_WORKER)
         tell_worker(server, peer, decision);
     else
-        tell(server, peer, decision);
+        gw_tell_decision(server, peer, decision);
 }

@@ -5,15 +5,14 @@
 
 /* ---- stages ---- */
 
-/* A replica of the shard will be waited for here. */
-static void stored(struct gw_server *server, uint32_t rank, uint32_t chunk)
+void gw_commit_reduced(struct gw_server *server, uint32_t rank, uint32_t chunk)
 {
     gw_commit_of(server)->stored(server, rank, chunk);
 }
 
-void gw_commit_reduced(struct gw_server *server, uint32_t rank, uint32_t chunk)
+void gw_commit_stored(struct gw_server *server, uint32_t chunk)
 {
-    stored(server, rank, chunk);
+    gw_commit_of(server)->stored(server, GW_RANK_NONE, chunk);
 }
 
 static void answered(struct gw_server *server, uint32_t chunk)
@@ -25,6 +24,7 @@ static void answered(struct gw_server *server, uint32_t chunk)
 void gw_commit_applied(struct gw_server *server, uint32_t rank, uint32_t chunk)
 {
     gw_commit_of(server)->applied(server, rank, chunk);
+    gw_copy_ready(server, chunk);
     answered(server, chunk);
 }
 

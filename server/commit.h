@@ -13,7 +13,7 @@
  *
  *   reduced    the pushes are one gradient. Only a whole step has it in memory;
  *              the others add block by block, while they apply it
- *   stored     the shard's replica has it: at once, since a shard has none
+ *   stored     the shard's standby has it: at once where there is none (copy.h)
  *   applied    the chunk is at its next version
  *   answered   wants for that version are answered
  */
@@ -96,6 +96,8 @@ int gw_commit_is_due(const struct gw_server *server, uint32_t chunk);
 /* The stages, one after the other. `rank` has pushed; GW_RANK_NONE: all
    ranks of a clock have. */
 void gw_commit_reduced(struct gw_server *server, uint32_t rank, uint32_t chunk);
+/* The standby has the step of all ranks. */
+void gw_commit_stored(struct gw_server *server, uint32_t chunk);
 void gw_commit_applied(struct gw_server *server, uint32_t rank, uint32_t chunk);
 
 /* commit.c: functions that several entries share. */
@@ -154,6 +156,9 @@ void gw_whole_stored(struct gw_server *server, uint32_t rank, uint32_t chunk);
 void gw_whole_resume(struct gw_server *server);
 void gw_whole_decided(struct gw_server *server,
                       const struct gw_decision *decision);
+/* Shard 0 is another process; this one takes the place of its shard's. */
+void gw_whole_vote_again(struct gw_server *server);
+void gw_whole_take_over(struct gw_server *server);
 
 /* commit_quorum.c */
 enum gw_status gw_quorum_open(struct gw_server *server, struct gw_error *error);

@@ -16,14 +16,15 @@ enum gw_whole_phase {
 
 struct gw_whole_step {
     enum gw_whole_phase phase;
+    uint64_t clock; /* of the step that is applied, */
     int skip;
+    double clip, loss_scale; /* with these */
     uint32_t next;           /* chunk to work on */
-    double clip, loss_scale; /* of the step that is applied */
     double *votes;           /* [2 * chunks] */
     uint32_t *nonfinite;     /* [ranks] */
     uint32_t nonfinite_n;
-    double *trust; /* [keys] */
-    uint64_t samples;
+    double *trust;  /* [keys] */
+    uint64_t voted; /* + 1: the clock of the last vote about gradients */
     struct gw_task task;
 };
 

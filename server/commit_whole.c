@@ -26,7 +26,7 @@ static void send_vote(struct gw_server *server, uint8_t phase)
         .clock = server->shard->chunk[0].version,
         .phase = phase,
         .total = total,
-        .samples = step->samples,
+        .samples = server->shard->chunk[0].samples, /* as of each */
         .nonfinite_ranks = step->nonfinite,
         .nonfinite_ranks_n = step->nonfinite_n,
     };
@@ -67,7 +67,8 @@ static double vote_of(const struct gw_shard_chunk *chunk)
 void gw_whole_reduce(struct gw_server *server, uint32_t index)
 {
     struct gw_shard *shard = server->shard;
-    if (!gw_imports_find_all(server, index) || !gw_terms_agree(server, index))
+    if (!gw_copy_may_change(server, index) ||
+        !gw_imports_find_all(server, index) || !gw_terms_agree(server, index))
         return;
     gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED,
                    shard->chunk[index].held);
@@ -76,16 +77,40 @@ void gw_whole_reduce(struct gw_server *server, uint32_t index)
         !gw_commit_passes_nonfinite(server, index))
         find_nonfinite(server, index);
     server->step.votes[index] = vote_of(&shard->chunk[index]);
-    server->step.samples = shard->chunk[index].samples;
-    gw_commit_reduced(server, GW_RANK_NONE, index);
+    if (gw_copy_is_followed(server, index))
+        gw_copy_sum(server, index);
+    else
+        gw_commit_reduced(server, GW_RANK_NONE, index);
 }
 
+/* A standby has all sums before they count, so that every copy can make a step
+   that is decided. */
 void gw_whole_stored(struct gw_server *server, uint32_t rank, uint32_t index)
 {
+    uint64_t clock = server->shard->chunk[index].version;
     (void)rank;
-    (void)index;
-    if (server->shard->chunks_reduced == server->shard->chunks)
-        send_vote(server, 1);
+    if (server->shard->chunks_reduced < server->shard->chunks ||
+        gw_copy_waits(server) || server->step.voted == clock + 1)
+        return;
+    server->step.voted = clock + 1;
+    send_vote(server, 1);
+}
+
+/* A sum that came from the primary came with its terms. */
+static struct gw_terms terms_of(const struct gw_server *server, uint32_t index)
+{
+    struct gw_terms terms;
+    return gw_standby_find_terms(server, index, &terms)
+               ? terms
+               : gw_terms_of_step(server, index);
+}
+
+/* A standby that is still catching up has not all sums, or those of a later
+   step already. */
+static int has_part(const struct gw_server *server, uint32_t index)
+{
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    return chunk->reduced && chunk->version == server->step.clock;
 }
 
 static void fill_update(const struct gw_server *server,
@@ -97,7 +122,7 @@ static void fill_update(const struct gw_server *server,
         .clip = server->step.clip,
         .loss_scale = server->step.loss_scale,
         .lr_factor = 1,
-        .terms = gw_terms_of_step(server, index)};
+        .terms = terms_of(server, index)};
     gw_commit_fill_update(server, index, &size, update);
 }
 
@@ -106,7 +131,7 @@ static void direct_chunk(struct gw_server *server, uint32_t index)
     double *square_sums = server->step.votes + 2 * index;
     struct gw_update update;
     square_sums[0] = square_sums[1] = 0;
-    if (server->shard->chunk[index].mean ||
+    if (server->shard->chunk[index].mean || !has_part(server, index) ||
         !gw_shard_has_gradient(server->shard, index))
         return;
     fill_update(server, index, &update);
@@ -127,7 +152,9 @@ static void apply_chunk(struct gw_server *server, uint32_t index)
 /* Returns 0 when a snapshot is in the way. */
 static int finish_chunk(struct gw_server *server, uint32_t index)
 {
-    if (!gw_save_before_update(server, index))
+    if (!has_part(server, index))
+        return 1;
+    if (!server->stands_by && !gw_save_before_update(server, index))
         return 0;
     if (server->step.skip && !server->shard->chunk[index].mean)
         gw_shard_skip(server->shard, index);
@@ -136,6 +163,8 @@ static int finish_chunk(struct gw_server *server, uint32_t index)
     else
         gw_shard_skip_update(server->shard, index);
     gw_commit_applied(server, GW_RANK_NONE, index);
+    if (server->stands_by)
+        gw_standby_applied(server, index);
     return 1;
 }
 
@@ -159,7 +188,7 @@ static void work(struct gw_task *task)
     }
     int directed = step->phase == GW_WHOLE_DIRECTING;
     step->phase = directed ? GW_WHOLE_TRUSTING : GW_WHOLE_GATHERING;
-    if (directed)
+    if (directed && !server->stands_by)
         send_vote(server, 2);
 }
 
@@ -190,6 +219,7 @@ static void decided_step(struct gw_server *server,
                          clip, scale);
         return;
     }
+    step->clock = decision->clock;
     step->skip = !decision->apply;
     step->nonfinite_n = 0;
     step->clip = clip;
@@ -201,6 +231,16 @@ static void decided_step(struct gw_server *server,
         return;
     int direct = decision->apply && server->shard->optimizer->two_phase;
     begin(server, direct ? GW_WHOLE_DIRECTING : GW_WHOLE_APPLYING);
+}
+
+/* A standby, for which nobody waits, may not be done with the directions. */
+static void direct_rest(struct gw_server *server)
+{
+    struct gw_whole_step *step = &server->step;
+    for (; step->phase == GW_WHOLE_DIRECTING &&
+           step->next < server->shard->chunks;
+         step->next++)
+        direct_chunk(server, step->next);
 }
 
 static int are_factors(const double *values, uint32_t n)
@@ -227,6 +267,7 @@ static void decided_trust(struct gw_server *server,
     }
     memcpy(server->step.trust, decision->values,
            decision->values_n * sizeof *server->step.trust);
+    direct_rest(server);
     if (server->shard->chunks > 0)
         begin(server, GW_WHOLE_APPLYING);
 }
@@ -237,7 +278,7 @@ static int is_awaited(const struct gw_server *server,
 {
     const struct gw_shard *shard = server->shard;
     enum gw_whole_phase phase = server->step.phase;
-    if (shard->chunks == 0)
+    if (shard->chunks == 0 || (server->stands_by && server->regime.whole_step))
         return 1;
     if (!server->regime.whole_step ||
         decision->clock != shard->chunk[0].version)
@@ -262,6 +303,39 @@ void gw_whole_decided(struct gw_server *server,
         decided_step(server, decision);
     else
         decided_trust(server, decision);
+}
+
+/* Shard 0 is another process: it has no vote of an undecided step. */
+void gw_whole_vote_again(struct gw_server *server)
+{
+    const struct gw_whole_step *step = &server->step;
+    if (!server->regime.whole_step || server->shard->chunks == 0)
+        return;
+    if (step->phase == GW_WHOLE_TRUSTING)
+        send_vote(server, 2);
+    else if (step->phase == GW_WHOLE_GATHERING &&
+             step->voted == server->shard->chunk[0].version + 1)
+        send_vote(server, 1);
+}
+
+/* The one before may have voted, and the step be decided: sums that are here
+   stay, and others are made of pushes that come once more. Senders of a sum
+   that is not finite are not known here. */
+void gw_whole_take_over(struct gw_server *server)
+{
+    struct gw_shard *shard = server->shard;
+    int gathers = server->step.phase == GW_WHOLE_GATHERING;
+    if (!server->regime.whole_step || shard->chunks == 0)
+        return;
+    for (uint32_t i = 0; i < shard->chunks && gathers; i++)
+        if (shard->chunk[i].reduced) {
+            gw_shard_square(shard, i);
+            server->step.votes[i] = vote_of(&shard->chunk[i]);
+        }
+    if (gathers)
+        gw_whole_stored(server, GW_RANK_NONE, 0);
+    else
+        gw_whole_vote_again(server);
 }
 
 enum gw_status gw_whole_open(struct gw_server *server, struct gw_error *error)

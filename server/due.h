@@ -13,8 +13,9 @@
 
 struct gw_due {
     struct gw_backlog chunks;
-    uint32_t deferred; /* pushes that wait for a decision, or for terms */
-    int wants_ahead;   /* some wants do */
+    uint32_t
+        deferred;    /* pushes, and notes, that wait for a decision, or terms */
+    int wants_ahead; /* some wants do */
 };
 
 /* `look` is called once for each chunk that was added. GW_ENOMEM. */

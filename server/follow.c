@@ -65,25 +65,82 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
     gw_due_decided(&server->due);
 }
 
-static void emitted(void *owner, const struct gw_decision *decision)
+/* A decision stands: everybody hears of it, but for a standby that has. */
+static void tell(struct gw_server *server, const struct gw_decision *decision)
 {
-    struct gw_server *server = owner;
     for (struct gw_peer *peer = gw_member_peers(server->member); peer;
          peer = gw_peer_next(peer))
-        gw_behind_tell(server, peer, decision);
+        if (peer != server->copy.peer)
+            gw_behind_tell(server, peer, decision);
     follow(server, decision);
 }
 
+static void emitted(void *owner, const struct gw_decision *decision)
+{
+    struct gw_server *server = owner;
+    if (server->config.cluster.copies == 1) {
+        tell(server, decision);
+        return;
+    }
+    gw_recent_add(server, decision);
+    if (server->copy.peer)
+        gw_behind_tell(server, server->copy.peer, decision);
+    else
+        gw_recent_taken(server, decision->number);
+}
+
+static void stand_by(struct gw_server *server,
+                     const struct gw_decision *decision)
+{
+    if (!server->led)
+        return;
+    gw_recent_add(server, decision);
+    gw_leader_follow(server->led, decision);
+    gw_standby_decided(server);
+}
+
+/* A standby that comes later is told of earlier ones; the part of a cut may
+   still be its to write. */
+static void recall(struct gw_server *server, const struct gw_decision *decision)
+{
+    struct gw_cut cut;
+    if (decision->kind == GW_DECIDE_CUT && gw_cut_read(decision, &cut) == GW_OK)
+        gw_save_recall_cut(server, decision->clock, cut.version);
+    if (decision->kind == GW_DECIDE_END && !gw_server_is_ending(server))
+        gw_server_ending_at(server, decision->clock);
+    if (!server->led)
+        return;
+    gw_recent_add(server, decision);
+    gw_leader_recalled(server->led, decision);
+}
+
+/* A standby in the place of shard 0 says once more what that one had told. */
 void gw_follow_decision(struct gw_server *server,
                         const struct gw_decision *decision)
 {
-    if (decision->number != server->decision + 1) {
+    int has_copies = server->config.cluster.copies > 1;
+    if (has_copies && decision->clocks_n != 0) {
+        gw_server_finish(server, GW_EPROTO,
+                         "decision %" PRIu64 " of shard 0 has clocks, in a job "
+                         "whose ranks make each step together",
+                         decision->number);
+        return;
+    }
+    if (has_copies && decision->number <= server->decision) {
+        recall(server, decision);
+        return;
+    }
+    /* without chunks it votes on nothing, so it may be far behind */
+    if (decision->number != server->decision + 1 &&
+        !(has_copies && server->shard->chunks == 0)) {
         gw_server_finish(server, GW_EPROTO,
                          "decision %" PRIu64 " came after decision %" PRIu64,
                          decision->number, server->decision);
         return;
     }
     follow(server, decision);
+    if (!gw_server_is_over(server))
+        stand_by(server, decision);
 }
 
 static void on_cut_timer(struct gw_timer *timer)
@@ -94,6 +151,15 @@ static void on_cut_timer(struct gw_timer *timer)
                    server->config.checkpoint.every.n * 1000000);
 }
 
+static void start_cut_timer(struct gw_server *server)
+{
+    server->cut_timer.fire = on_cut_timer;
+    server->cut_timer.owner = server;
+    if (server->config.checkpoint.every.unit == GW_SECONDS)
+        gw_timer_start(server->loop, &server->cut_timer,
+                       server->config.checkpoint.every.n * 1000000);
+}
+
 enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
 {
     const struct gw_decision_state *state = &server->start.state;
@@ -101,6 +167,7 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
     server->loss_scale = state->loss_scale > 0
                              ? state->loss_scale
                              : gw_loss_scale_first(&server->config);
+    gw_recent_open(server, tell);
     if (server->number != 0)
         return GW_OK;
     struct gw_leader_options options = {
@@ -119,20 +186,74 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
         .emit = emitted,
         .owner = server,
     };
-    enum gw_status status = gw_leader_create(&options, &server->leader, error);
-    if (status != GW_OK)
-        return status;
-    server->cut_timer.fire = on_cut_timer;
-    server->cut_timer.owner = server;
-    if (server->config.checkpoint.every.unit == GW_SECONDS)
-        gw_timer_start(server->loop, &server->cut_timer,
-                       server->config.checkpoint.every.n * 1000000);
-    return GW_OK;
+    enum gw_status status = gw_leader_create(
+        &options, server->stands_by ? &server->led : &server->leader, error);
+    if (status == GW_OK && !server->stands_by)
+        start_cut_timer(server);
+    return status;
+}
+
+struct listener {
+    struct gw_server *server;
+    struct gw_peer *peer;
+};
+
+static void tell_kept(void *owner, const struct gw_decision *decision)
+{
+    const struct listener *to = owner;
+    if (decision->number < gw_recent_first(to->server))
+        gw_tell_decision(to->server, to->peer, decision);
+}
+
+/* Tells decisions of the long past that still matter, and all of late. A member
+   that has heard of one passes over it. */
+static void tell_past(struct gw_server *server, struct gw_peer *peer)
+{
+    struct listener to = {server, peer};
+    if (server->config.cluster.copies == 1)
+        return; /* nobody comes late, and no other one leads */
+    gw_leader_recall_kept(server->leader, tell_kept, &to);
+    gw_recent_tell(server, peer);
+}
+
+void gw_follow_begin(struct gw_server *server,
+                     struct gw_peer *peer,
+                     int is_late)
+{
+    if (is_late)
+        gw_standing_tell(server, peer);
+    tell_past(server, peer);
+}
+
+void gw_follow_standing(struct gw_server *server,
+                        const struct gw_standing *standing)
+{
+    if (!server->stands_by || server->decision > 0)
+        return; /* it has followed them */
+    server->decision = standing->decision;
+    server->loss_scale = standing->state.loss_scale;
+    if (server->led)
+        gw_leader_stand(server->led, &standing->state, standing->decision);
+    gw_standby_decided(server);
+    gw_due_decided(&server->due);
+}
+
+void gw_follow_take_over(struct gw_server *server, uint64_t version)
+{
+    if (!server->led)
+        return;
+    server->leader = server->led;
+    server->led = NULL;
+    server->recent.taken = server->recent.last;
+    tell_past(server, server->coordinator);
+    start_cut_timer(server);
+    gw_leader_take_over(server->leader, version);
 }
 
 void gw_follow_close(struct gw_server *server)
 {
     gw_timer_stop(server->loop, &server->cut_timer);
     gw_leader_destroy(server->leader);
-    server->leader = NULL;
+    gw_leader_destroy(server->led);
+    server->leader = server->led = NULL;
 }

@@ -11,6 +11,8 @@ libserver_a_SOURCES = \
 	%D%/commit_table.c \
 	%D%/commit_update.c \
 	%D%/commit_whole.c \
+	%D%/copy.c \
+	%D%/copy.h \
 	%D%/divide.c \
 	%D%/divide.h \
 	%D%/quiesce.c \
@@ -27,8 +29,12 @@ libserver_a_SOURCES = \
 	%D%/members.h \
 	%D%/need.c \
 	%D%/need.h \
+	%D%/promote.c \
+	%D%/promote.h \
 	%D%/push.c \
 	%D%/push.h \
+	%D%/recent.c \
+	%D%/recent.h \
 	%D%/register.c \
 	%D%/replace.c \
 	%D%/replace.h \
@@ -51,6 +57,9 @@ libserver_a_SOURCES = \
 	%D%/source.h \
 	%D%/stall.c \
 	%D%/stall.h \
+	%D%/standby.c \
+	%D%/standby.h \
+	%D%/standing.c \
 	%D%/startup.c \
 	%D%/startup.h \
 	%D%/sum.c \

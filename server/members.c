@@ -7,10 +7,72 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Nobody tells it anything any more. */
+static void close_peer(struct gw_server *server, uint64_t incarnation)
+{
+    struct gw_peer *next, *peer = gw_member_peers(server->member);
+    for (; peer; peer = next) {
+        next = gw_peer_next(peer);
+        if (peer->role == GW_ROLE_SERVER && peer->incarnation == incarnation)
+            gw_peer_close(peer);
+    }
+}
+
+static void keep_name(struct gw_shard_name *name,
+                      const struct gw_view_member *member)
+{
+    *name = (struct gw_shard_name){.incarnation = member->incarnation,
+                                   .has_secret = member->has_secret,
+                                   .secret = member->secret};
+    snprintf(name->address, sizeof name->address, "%s", member->address);
+}
+
+void gw_members_rename(struct gw_server *server,
+                       const struct gw_view_member *member)
+{
+    struct gw_members *members = &server->members;
+    struct gw_shard_name *standby = &members->standby[member->id];
+    struct gw_shard_name *shard = &members->shard_name[member->id];
+    close_peer(server, member->role == GW_ROLE_STANDBY ? standby->incarnation
+                                                       : shard->incarnation);
+    if (member->role == GW_ROLE_STANDBY) {
+        keep_name(standby, member);
+        standby->is_late = 1;
+        return;
+    }
+    int was_here = 0;
+    if (standby->incarnation == member->incarnation) {
+        was_here = standby->is_here;
+        *standby = (struct gw_shard_name){.incarnation = 0};
+    }
+    keep_name(shard, member);
+    shard->is_here = was_here;
+}
+
+static void got_shard(struct gw_server *server,
+                      const struct gw_view_member *member,
+                      int is_self)
+{
+    struct gw_members *members = &server->members;
+    int stands_by = member->role == GW_ROLE_STANDBY;
+    if (member->incarnation == 0 || member->id >= members->total)
+        return; /* a standby that is lost, or is none yet */
+    server->shards += !stands_by;
+    keep_name(stands_by ? &members->standby[member->id]
+                        : &members->shard_name[member->id],
+              member);
+    if (!is_self)
+        return;
+    server->number = member->id;
+    server->stands_by = stands_by;
+}
+
 static void got_member(struct gw_server *server,
                        const struct gw_view_member *member)
 {
-    int is_self = member->role == GW_ROLE_SERVER &&
+    int has_shard =
+        member->role == GW_ROLE_SERVER || member->role == GW_ROLE_STANDBY;
+    int is_self = has_shard &&
                   member->incarnation == gw_member_incarnation(server->member);
     gw_colocation_add(&server->members.colocation, server->options.machine,
                       is_self, member);
@@ -20,19 +82,8 @@ static void got_member(struct gw_server *server,
         session->has_secret = member->has_secret;
         session->secret = member->secret;
         snprintf(session->host, sizeof session->host, "%s", member->host);
-    } else if (member->role == GW_ROLE_SERVER) {
-        server->shards++;
-        if (member->id < server->members.total)
-            server->members.shard_name[member->id] = (struct gw_shard_name){
-                member->incarnation, member->has_secret, member->secret};
-        if (is_self)
-            server->number = member->id;
-        if (member->id == 0) {
-            server->members.leader_incarnation = member->incarnation;
-            snprintf(server->members.leader_address,
-                     sizeof server->members.leader_address, "%s",
-                     member->address);
-        }
+    } else if (has_shard) {
+        got_shard(server, member, is_self);
     }
 }
 
@@ -41,36 +92,36 @@ static void tell_colocated(struct gw_server *server)
     struct gw_colocated colocated;
     if (!server->options.colocated)
         return;
-    gw_colocation_seen_by(&server->members.colocation, GW_ROLE_SERVER,
+    gw_colocation_seen_by(&server->members.colocation,
+                          server->stands_by ? GW_ROLE_STANDBY : GW_ROLE_SERVER,
                           server->number, &colocated);
     server->options.colocated(server->options.owner, &colocated);
 }
 
 static enum gw_status begin(struct gw_server *server, uint32_t members)
 {
-    struct gw_shard_name *name =
-        calloc((size_t)members + 1, sizeof *server->members.shard_name);
-    if (!name ||
-        gw_colocation_open(&server->members.colocation, members) != GW_OK) {
-        free(name);
-        return GW_ENOMEM;
-    }
-    server->members.total = members;
-    server->members.shard_name = name;
-    return GW_OK;
+    struct gw_members *own = &server->members;
+    own->shard_name = calloc((size_t)members + 1, sizeof *own->shard_name);
+    own->standby = calloc((size_t)members + 1, sizeof *own->standby);
+    own->total = members;
+    return own->shard_name && own->standby
+               ? gw_colocation_open(&own->colocation, members)
+               : GW_ENOMEM;
 }
 
 /* Every rank and every number below the count of shards is named, once: there
-   are no more members than these. */
+   are no more members than these and their standbys. */
 static int is_whole(const struct gw_server *server)
 {
+    const struct gw_members *members = &server->members;
+    uint64_t copies = server->config.cluster.copies;
     for (uint32_t shard = 0; shard < server->shards; shard++)
-        if (!server->members.shard_name[shard].incarnation)
+        if (!members->shard_name[shard].incarnation)
             return 0;
     for (uint32_t rank = 0; rank < server->ranks; rank++)
         if (!server->session[rank].incarnation)
             return 0;
-    return server->members.total == server->ranks + server->shards;
+    return members->total == server->ranks + copies * server->shards;
 }
 
 static void complete(struct gw_server *server)
@@ -119,49 +170,103 @@ int gw_members_are_whole(const struct gw_server *server)
     return server->members.whole;
 }
 
-int gw_members_shard(const struct gw_server *server,
-                     uint32_t shard,
-                     uint64_t incarnation,
-                     const struct gw_secret **secret_p)
+/* Shard 0 is dialled by all others; a primary by its standby. */
+struct gw_shard_name *gw_members_shard(const struct gw_server *server,
+                                       uint32_t shard,
+                                       uint64_t incarnation)
+{
+    const struct gw_members *members = &server->members;
+    if (shard >= server->shards)
+        return NULL;
+    struct gw_shard_name *name = &members->shard_name[shard];
+    if (name->incarnation != incarnation)
+        name = &members->standby[shard];
+    int dials_here = server->number == 0 || (shard == server->number &&
+                                             name == &members->standby[shard]);
+    return dials_here && name->incarnation == incarnation && name->has_secret
+               ? name
+               : NULL;
+}
+
+int gw_members_is_standby(const struct gw_server *server, uint64_t incarnation)
+{
+    const struct gw_members *members = &server->members;
+    uint32_t shard = 0;
+    while (shard < server->shards &&
+           members->standby[shard].incarnation != incarnation)
+        shard++;
+    return shard < server->shards && incarnation != 0;
+}
+
+static enum gw_status dial(struct gw_server *server,
+                           uint32_t shard,
+                           struct gw_peer **peer_p,
+                           struct gw_error *error)
 {
     const struct gw_shard_name *name = &server->members.shard_name[shard];
-    if (name->incarnation != incarnation || !name->has_secret)
-        return 0;
-    *secret_p = &name->secret;
-    return 1;
+    enum gw_status status =
+        gw_member_dial(server->member, name->address, GW_ROLE_SERVER,
+                       name->incarnation, 1, server, peer_p, error);
+    if (status == GW_OK)
+        (*peer_p)->id = shard;
+    return status;
 }
 
 enum gw_status gw_members_dial_leader(struct gw_server *server,
                                       struct gw_error *error)
 {
-    return gw_member_dial(server->member, server->members.leader_address,
-                          GW_ROLE_SERVER, server->members.leader_incarnation, 1,
-                          server, &server->leader_peer, error);
+    return dial(server, 0, &server->leader_peer, error);
+}
+
+enum gw_status gw_members_dial_primary(struct gw_server *server,
+                                       struct gw_peer **peer_p,
+                                       struct gw_error *error)
+{
+    return dial(server, server->number, peer_p, error);
 }
 
 void gw_members_close(struct gw_server *server)
 {
     free(server->members.shard_name);
+    free(server->members.standby);
     gw_colocation_close(&server->members.colocation);
 }
 
 /* ---- links ---- */
 
-void gw_members_shard_comes(struct gw_server *server)
+static int is_missing(const struct gw_shard_name *name)
 {
-    server->members.shards_present++;
+    return name->incarnation && !name->is_here;
+}
+
+int gw_members_misses(const struct gw_server *server,
+                      uint32_t shard,
+                      int standby)
+{
+    const struct gw_members *members = &server->members;
+    return is_missing(standby ? &members->standby[shard]
+                              : &members->shard_name[shard]);
 }
 
 /* Shard 0 answers nobody before everybody can hear its decisions. */
 int gw_members_check_present(struct gw_server *server)
 {
+    struct gw_members *members = &server->members;
+    /* a rank that is behind its last step may have left */
     for (uint32_t rank = 0; rank < server->ranks; rank++)
-        if (!server->session[rank].peer)
+        if (!server->session[rank].peer && !gw_server_is_ending(server))
             return 0;
-    if (server->leader && server->members.shards_present + 1 < server->shards)
-        return 0;
-    server->members.present = 1;
+    for (uint32_t shard = 0; server->leader && shard < server->shards; shard++)
+        if ((shard > 0 && gw_members_misses(server, shard, 0)) ||
+            gw_members_misses(server, shard, 1))
+            return 0;
+    members->present = 1;
     return 1;
+}
+
+void gw_members_wait_again(struct gw_server *server)
+{
+    server->members.present = 0;
 }
 
 int gw_members_are_present(const struct gw_server *server)

@@ -43,6 +43,10 @@ static void count_arrays(const struct gw_config *config,
     keep_most(&need->states, n.states * n.array_bytes);
     keep_most(&need->landing, n.landing * n.array_bytes);
     keep_most(&need->sums, n.sum * n.array_bytes);
+    if (config->cluster.copies > 1)
+        keep_most(&need->copies,
+                  (n.weights + n.states + n.sum) * n.array_bytes +
+                      n.bf16_bytes);
     keep_most(&need->ranks, (n.given + n.squares + n.own) * n.array_bytes);
     if (config->checkpoint.dir[0])
         keep_most(&need->snapshot, saved * shard_data_bytes(map, number));
@@ -123,7 +127,8 @@ enum gw_status gw_server_need(const struct gw_config *config,
 {
     struct gw_server_need need = {
         .tables = table_bytes(config, map, number),
-        .messages = SHARD_MESSAGES + config->cluster.workers * PEER_MESSAGES +
+        .messages = config->cluster.copies * SHARD_MESSAGES +
+                    config->cluster.workers * PEER_MESSAGES +
                     near * gw_config_connections(config) * NEAR_LINK_MESSAGES,
     };
     struct gw_policy_plan plan;
@@ -147,8 +152,9 @@ enum gw_status gw_server_need(const struct gw_config *config,
 uint64_t gw_coordinator_need(const struct gw_config *config,
                              const struct gw_map *map)
 {
-    uint64_t members = config->cluster.workers +
-                       config->cluster.servers * config->server.threads;
+    uint64_t members = config->cluster.workers + config->cluster.servers *
+                                                     config->cluster.copies *
+                                                     config->server.threads;
     return COORDINATOR_MESSAGES + members * PEER_MESSAGES +
            map->keys * sizeof(struct gw_key);
 }

@@ -18,6 +18,8 @@ struct gw_server_need {
     uint64_t ranks;    /* kept by a policy for each worker */
     uint64_t shared;   /* not its own: weights of near workers, that it writes,
                           and their gradients, that it reads */
+    uint64_t copies;   /* cluster.copies: of another shard, which it stands by
+                          for; in the place of its server landing slots, too */
     uint64_t snapshot; /* with checkpoint.dir, from the first one on */
     uint64_t tables;
     uint64_t messages; /* and connections; measured, not counted */

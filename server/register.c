@@ -36,6 +36,15 @@ static void deregister(struct gw_server *server, float *array)
     gw_member_deregister_memory(server->member, array);
 }
 
+/* What a standby is sent besides weights. */
+static void register_copied(struct gw_server *server)
+{
+    struct gw_shard *shard = server->shard;
+    register_array(server, shard->reduced);
+    for (unsigned s = 0; s < shard->optimizer->states; s++)
+        register_array(server, shard->state[s]);
+}
+
 void gw_register_arrays(struct gw_server *server)
 {
     if (server->shard->payload_free)
@@ -45,6 +54,8 @@ void gw_register_arrays(struct gw_server *server)
     if (server->shard->bf16)
         register_bytes(server, server->shard->bf16,
                        server->shard->elems * sizeof *server->shard->bf16);
+    if (server->config.cluster.copies > 1)
+        register_copied(server);
     each_copy(server, register_array);
     for (uint32_t rank = 0; server->shard->shared && rank < server->ranks;
          rank++)

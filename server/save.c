@@ -45,7 +45,8 @@ struct gw_save {
     struct gw_server *server;
     enum save_phase phase;
     struct cut_point cut;               /* that is made */
-    struct cut_point waiting[CUTS_MAX]; /* that are decided */
+    struct cut_point waiting[CUTS_MAX]; /* that are decided; of a standby, which
+                                           makes none: the last ones */
     uint32_t waiting_n;
     uint8_t *saved;    /* [chunks] */
     uint64_t *skipped; /* [chunks] of those that are saved */
@@ -179,16 +180,45 @@ static void begin(struct gw_save *save, struct cut_point cut)
     gw_loop_post(server->loop, &save->copy_task);
 }
 
+static struct cut_point take_first(struct gw_save *save)
+{
+    struct cut_point first = save->waiting[0];
+    save->waiting_n--;
+    memmove(save->waiting, save->waiting + 1,
+            save->waiting_n * sizeof *save->waiting);
+    return first;
+}
+
+static void remember(struct gw_save *save, struct cut_point cut)
+{
+    if (save->waiting_n == CUTS_MAX)
+        take_first(save);
+    save->waiting[save->waiting_n++] = cut;
+}
+
 void gw_save_cut(struct gw_server *server, uint64_t clock, uint64_t version)
 {
     struct gw_save *save = server->save;
     struct cut_point cut = {clock, version};
-    if (save->phase == SAVE_IDLE)
+    if (server->stands_by) {
+        remember(save, cut);
+    } else if (save->phase == SAVE_IDLE) {
         begin(save, cut);
-    else if (save->waiting_n < CUTS_MAX)
+    } else if (save->waiting_n < CUTS_MAX) {
         save->waiting[save->waiting_n++] = cut;
-    else
+    } else {
         gw_server_finish(server, GW_EPROTO, "too many cuts at once");
+    }
+}
+
+void gw_save_recall_cut(struct gw_server *server,
+                        uint64_t clock,
+                        uint64_t version)
+{
+    struct gw_save *save = server->save;
+    uint32_t n = save->waiting_n;
+    if (server->stands_by && (n == 0 || save->waiting[n - 1].clock < clock))
+        remember(save, (struct cut_point){clock, version});
 }
 
 int gw_save_before_update(struct gw_server *server, uint32_t index)
@@ -275,6 +305,14 @@ void gw_save_tell_again(struct gw_server *server)
         gw_server_tell(server, server->coordinator, &message);
 }
 
+static void tell_saved(struct gw_save *save, const struct gw_saved *one)
+{
+    struct gw_server *server = save->server;
+    const struct gw_message message = gw_saved_keep(&save->told, one);
+    if (gw_away_is_known(&server->home.away))
+        gw_server_tell(server, server->coordinator, &message);
+}
+
 static void saved(struct gw_save *save)
 {
     struct gw_server *server = save->server;
@@ -284,20 +322,42 @@ static void saved(struct gw_save *save)
                            .bytes = save->described.bytes,
                            .text = save->error.text};
     memcpy(one.sha256, save->described.sha256, GW_DIGEST_BYTES);
-    const struct gw_message message = gw_saved_keep(&save->told, &one);
     save->phase = SAVE_IDLE;
     if (save->status == GW_OK)
         gw_metrics_add(server->metrics, GW_METRIC_CHECKPOINTS, 1);
-    if (gw_away_is_known(&server->home.away))
-        gw_server_tell(server, server->coordinator, &message);
+    tell_saved(save, &one);
     if (save->waiting_n == 0)
         return;
-    struct cut_point next = save->waiting[0];
-    save->waiting_n--;
-    memmove(save->waiting, save->waiting + 1,
-            save->waiting_n * sizeof *save->waiting);
-    begin(save, next);
+    begin(save, take_first(save));
     gw_commit_of(server)->resume(server);
+}
+
+/* A chunk has left the version of the cut. */
+static int is_past(const struct gw_save *save, struct cut_point cut)
+{
+    const struct gw_shard *shard = save->server->shard;
+    for (uint32_t i = 0; i < shard->chunks; i++)
+        if (shard->chunk[i].version > cut.version)
+            return 1;
+    return 0;
+}
+
+/* The coordinator knows which of them are complete. */
+void gw_save_take_over(struct gw_server *server)
+{
+    struct gw_save *save = server->save;
+    for (uint32_t left = save->waiting_n; left > 0; left--) {
+        struct cut_point cut = take_first(save);
+        struct gw_saved lost = {.clock = cut.clock,
+                                .status = GW_EDEAD,
+                                .file = save->described.name,
+                                .text = "the server before it died with its "
+                                        "part"};
+        if (is_past(save, cut))
+            tell_saved(save, &lost);
+        else
+            gw_save_cut(server, cut.clock, cut.version);
+    }
 }
 
 static void written_remotely(void *owner,

@@ -16,6 +16,78 @@
 
 /* ---- the member's handler ---- */
 
+/* NULL: now. A member that comes while decisions wait for the standby would
+   hear of them before it. */
+static const char *why_not_yet(const struct gw_server *server,
+                               const struct gw_hello *hello)
+{
+    if (!server->running)
+        return "not ready yet";
+    if (server->stands_by)
+        return "stands by for the server of its shard";
+    return gw_recent_waits(server) && !gw_copy_is_of(server, hello->incarnation)
+               ? "the copy of shard 0 has not all decisions"
+               : NULL;
+}
+
+/* NULL: the view has no worker of that rank and process. */
+static const struct gw_session *find_worker(const struct gw_server *server,
+                                            const struct gw_hello *hello)
+{
+    const struct gw_session *session =
+        hello->role == GW_ROLE_WORKER && hello->rank < server->ranks
+            ? &server->session[hello->rank]
+            : NULL;
+    return session && session->incarnation == hello->incarnation &&
+                   session->has_secret
+               ? session
+               : NULL;
+}
+
+static enum gw_status admit_worker(struct gw_server *server,
+                                   const struct gw_session *session,
+                                   struct gw_peer *peer,
+                                   const struct gw_hello *hello,
+                                   char *why,
+                                   size_t why_bytes)
+{
+    snprintf(peer->name, sizeof peer->name, "worker %u (%.60s)", hello->rank,
+             session->host);
+    enum gw_status status =
+        gw_peer_admit(peer, hello, &session->secret, why, why_bytes);
+    return status == GW_OK ? gw_session_admit(server, peer) : status;
+}
+
+/* A standby that has taken over does not know who else has come late. */
+static enum gw_status admit_shard(struct gw_server *server,
+                                  struct gw_shard_name *shard,
+                                  struct gw_peer *peer,
+                                  const struct gw_hello *hello,
+                                  char *why,
+                                  size_t why_bytes)
+{
+    enum gw_status status =
+        gw_peer_admit(peer, hello, &shard->secret, why, why_bytes);
+    if (status != GW_OK)
+        return status;
+    if (gw_copy_is_of(server, hello->incarnation))
+        gw_copy_admit(server, peer);
+    if (server->leader)
+        gw_follow_begin(server, peer, shard->is_late || server->start.again);
+    shard->is_here = 1;
+    return GW_OK;
+}
+
+static const char *why_refused(const struct gw_server *server,
+                               const struct gw_hello *hello)
+{
+    int is_replaced = hello->role == GW_ROLE_WORKER &&
+                      hello->rank < server->ranks &&
+                      server->session[hello->rank].begins_late;
+    return is_replaced ? "another worker has taken the place of this one"
+                       : "not a member of this job's view";
+}
+
 static enum gw_status admit(void *owner,
                             struct gw_peer *peer,
                             const struct gw_hello *hello,
@@ -23,7 +95,6 @@ static enum gw_status admit(void *owner,
                             size_t why_bytes)
 {
     struct gw_server *server = owner;
-    const struct gw_secret *secret;
     /* members know their job by the time that they come here */
     if (hello->job == 0 || hello->role == GW_ROLE_OBSERVER) {
         snprintf(why, why_bytes,
@@ -32,35 +103,21 @@ static enum gw_status admit(void *owner,
                  server->coordinator->address);
         return GW_EREFUSED;
     }
-    if (!server->running) {
-        snprintf(why, why_bytes, "not ready yet");
+    const char *not_yet = why_not_yet(server, hello);
+    if (not_yet) {
+        snprintf(why, why_bytes, "%s", not_yet);
         return GW_EAGAIN;
     }
-    if (hello->role == GW_ROLE_WORKER && hello->rank < server->ranks &&
-        server->session[hello->rank].incarnation == hello->incarnation &&
-        server->session[hello->rank].has_secret) {
-        const struct gw_session *session = &server->session[hello->rank];
-        snprintf(peer->name, sizeof peer->name, "worker %u (%.60s)",
-                 hello->rank, session->host);
-        enum gw_status status =
-            gw_peer_admit(peer, hello, &session->secret, why, why_bytes);
-        return status == GW_OK ? gw_session_admit(server, peer) : status;
-    }
-    if (hello->role == GW_ROLE_SERVER && server->number == 0 &&
-        hello->rank > 0 && hello->rank < server->shards &&
-        gw_members_shard(server, hello->rank, hello->incarnation, &secret)) {
-        enum gw_status status =
-            gw_peer_admit(peer, hello, secret, why, why_bytes);
-        if (status == GW_OK)
-            gw_members_shard_comes(server);
-        return status;
-    }
-    int is_replaced = hello->role == GW_ROLE_WORKER &&
-                      hello->rank < server->ranks &&
-                      server->session[hello->rank].begins_late;
-    snprintf(why, why_bytes,
-             is_replaced ? "another worker has taken the place of this one"
-                         : "not a member of this job's view");
+    const struct gw_session *session = find_worker(server, hello);
+    if (session)
+        return admit_worker(server, session, peer, hello, why, why_bytes);
+    struct gw_shard_name *shard =
+        hello->role == GW_ROLE_SERVER
+            ? gw_members_shard(server, hello->rank, hello->incarnation)
+            : NULL;
+    if (shard)
+        return admit_shard(server, shard, peer, hello, why, why_bytes);
+    snprintf(why, why_bytes, "%s", why_refused(server, hello));
     return GW_EREFUSED;
 }
 
@@ -70,7 +127,11 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
     (void)link;
     if (peer == server->coordinator)
         gw_home_link_up(server);
-    else if (server->running && !gw_members_are_present(server))
+    else if (peer == server->standby.primary)
+        gw_standby_link_up(server);
+    else if (peer == server->copy.peer)
+        gw_copy_link_up(server);
+    if (server->running && !gw_members_are_present(server))
         gw_session_present(server);
 }
 
@@ -100,6 +161,12 @@ static void link_down(void *owner,
         gw_session_link_down(server, peer, link);
 }
 
+/* Another process listens at the address: a view will say who leads. */
+static int awaits_another(const struct gw_server *server, enum gw_status status)
+{
+    return status == GW_EREFUSED && server->config.cluster.copies > 1;
+}
+
 static void
 lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
@@ -109,7 +176,8 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
     else if (peer == server->coordinator)
         gw_server_finish(server, status, "cannot join %s: %s", peer->address,
                          why);
-    else if (peer == server->leader_peer && status != GW_ETIMEOUT)
+    else if (peer == server->leader_peer && status != GW_ETIMEOUT &&
+             !awaits_another(server, status))
         gw_server_finish(server, status,
                          "shard %u cannot reach shard 0 at %s: %s",
                          server->number, peer->address, why);
@@ -137,7 +205,11 @@ static void on_frame(void *owner,
                      const void *payload)
 {
     struct gw_server *server = owner;
-    if (peer != server->coordinator)
+    if (peer == server->standby.primary)
+        gw_standby_frame(server, link, frame, payload);
+    else if (peer == server->copy.peer)
+        gw_copy_frame(server, link, frame);
+    else if (peer != server->coordinator)
         gw_session_frame(server, peer, link, frame, payload);
     else if (frame->kind != GW_FRAME_FILE || !server->remote ||
              !gw_remote_frame(server->remote, frame))
@@ -226,6 +298,9 @@ void gw_server_close(struct gw_server *server)
         return;
     gw_server_ending_close(server);
     gw_member_close(server->member);
+    gw_recent_close(server);
+    gw_copy_close(server);
+    gw_standby_close(server);
     gw_save_close(server);
     gw_load_close(server);
     gw_remote_close(server->remote);

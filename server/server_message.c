@@ -141,6 +141,14 @@ got_splits(void *owner, struct gw_peer *peer, const struct gw_message *message)
     gw_divide_repeat(owner, peer, &message->decision);
 }
 
+static void got_standing(void *owner,
+                         struct gw_peer *peer,
+                         const struct gw_message *message)
+{
+    (void)peer;
+    gw_follow_standing(owner, &message->standing);
+}
+
 static void got_decision(void *owner,
                          struct gw_peer *peer,
                          const struct gw_message *message)
@@ -209,6 +217,8 @@ static const struct gw_message_handler handlers[] = {
     {GW_FROM_COORDINATOR, GW_MESSAGE_FILE_REPLY, got_file_reply},
     {GW_FROM_COORDINATOR, GW_MESSAGE_DECISION, got_splits},
     {GW_FROM_LEADER, GW_MESSAGE_DECISION, got_decision},
+    {GW_FROM_SHARD, GW_MESSAGE_WINDOW, gw_copy_got_window},
+    {GW_FROM_LEADER, GW_MESSAGE_STANDING, got_standing},
 };
 
 /* Shard 0 alone takes these. */

@@ -26,6 +26,11 @@
  *   commit_update.c     updates of all of them
  *   quiesce.c             all ranks come to stand still
  *   switch.c            from one policy to the next
+ *   copy.c              what this shard's standby gets of it
+ *   standby.c           a copy of another server's shard
+ *   promote.c           that takes its place
+ *   recent.c            decisions that a standby has to hear of first
+ *   standing.c          where this shard stands, in words
  *   follow.c            the stream of decisions
  *   follow_fault.c      decisions that cannot be
  *   vote.c              words for the leader of that stream
@@ -42,8 +47,10 @@
 
 #include "proto/config.h"
 #include "server/commit_step.h"
+#include "server/copy.h"
 #include "server/divide.h"
 #include "server/quiesce.h"
+#include "server/recent.h"
 #include "server/due.h"
 #include "server/home.h"
 #include "server/policy/decision.h"
@@ -54,6 +61,7 @@
 #include "server/session.h"
 #include "server/shard.h"
 #include "server/stall.h"
+#include "server/standby.h"
 #include "server/switch.h"
 #include "server/tell.h"
 #include "server/members.h"
@@ -87,6 +95,7 @@ struct gw_server {
     struct gw_config config;
     int has_config;
     uint32_t number, ranks, shards;
+    int stands_by; /* for another server of this shard */
     struct gw_map *map;
     struct gw_start start;
     uint64_t *clocks; /* [ranks] the first clock of each */
@@ -97,7 +106,8 @@ struct gw_server {
     struct gw_shard *shard;
     struct gw_wants *wants;
     struct gw_session *session; /* [ranks] */
-    struct gw_leader *leader;   /* shard 0 only */
+    struct gw_leader *leader;   /* shard 0 only, */
+    struct gw_leader *led;      /* and its standby */
     uint64_t decision;          /* number of the last one followed */
     double loss_scale;
     int has_terms; /* a rank has set some */
@@ -106,6 +116,9 @@ struct gw_server {
     struct gw_server_links links;
     struct gw_home home;
     struct gw_members members;
+    struct gw_copy copy;
+    struct gw_standby standby;
+    struct gw_recent recent;
     struct gw_startup startup;
     struct gw_due due;
     struct gw_whole_step step;
@@ -152,6 +165,16 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error);
 void gw_follow_close(struct gw_server *server);
 void gw_follow_decision(struct gw_server *server,
                         const struct gw_decision *decision);
+/* Shard 0: another shard has logged in, perhaps one that has followed none. */
+void gw_follow_begin(struct gw_server *server,
+                     struct gw_peer *peer,
+                     int is_late);
+/* Shard 0 says where it stands: this standby follows from there on. */
+void gw_follow_standing(struct gw_server *server,
+                        const struct gw_standing *standing);
+/* This shard takes the place of shard 0, whose standby it was, and leads from
+   its furthest version on; of other shards nothing. */
+void gw_follow_take_over(struct gw_server *server, uint64_t version);
 /* vote.c: of this shard, peer = NULL, or of another one to the leader. */
 void gw_vote_step(struct gw_server *server,
                   struct gw_peer *peer,
@@ -166,6 +189,9 @@ void gw_vote_quiesced(struct gw_server *server,
                       struct gw_peer *peer,
                       const struct gw_quiesced *quiesced);
 
+/* standing.c: tells a peer where this shard stands. */
+void gw_standing_tell(struct gw_server *server, struct gw_peer *peer);
+
 /* follow_fault.c: the fault of a decision, in words, from where this shard
    stands; NULL: none. */
 const char *gw_follow_fault(const struct gw_server *server,
@@ -176,6 +202,13 @@ enum gw_status gw_save_open(struct gw_server *server, struct gw_error *error);
 void gw_save_close(struct gw_server *server);
 /* The checkpoint of step `clock`, of every chunk at `version`. */
 void gw_save_cut(struct gw_server *server, uint64_t clock, uint64_t version);
+/* A standby hears of a cut of before it came. */
+void gw_save_recall_cut(struct gw_server *server,
+                        uint64_t clock,
+                        uint64_t version);
+/* The one before has lost what it had not written of the last cut: it is made
+   here where it still can be. */
+void gw_save_take_over(struct gw_server *server);
 /* Before a chunk leaves its version. Returns 0 when it must wait. */
 int gw_save_before_update(struct gw_server *server, uint32_t chunk);
 void gw_save_reached(struct gw_server *server, uint32_t chunk);

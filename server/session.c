@@ -174,6 +174,10 @@ void gw_session_look(void *owner, uint32_t chunk)
     struct gw_server *server = owner;
     if (gw_server_is_over(server))
         return;
+    if (server->stands_by) {
+        gw_standby_look(server, chunk);
+        return;
+    }
     for (uint32_t rank = 0; gw_push_next_deferred(server, chunk, &rank); rank++)
         gw_push_hold(server, rank, chunk);
     if (gw_commit_is_due(server, chunk))

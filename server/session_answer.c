@@ -171,7 +171,8 @@ static int is_due(struct gw_server *server, uint32_t rank, uint32_t index)
 {
     const struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, index);
     if (!slot->open || slot->sending || !server->session[rank].peer ||
-        !server->shard->chunk[index].ready || !gw_members_are_present(server))
+        !server->shard->chunk[index].ready || !gw_members_are_present(server) ||
+        gw_recent_waits(server))
         return 0;
     const struct gw_policy_view view = gw_session_view(server, rank, index);
     return is_answerable(server, &slot->want, &view) && !is_ahead(server, slot);

@@ -59,13 +59,15 @@ enum gw_status gw_session_admit(struct gw_server *server, struct gw_peer *peer)
     session->gradients = GW_WINDOW_NONE;
     if (session->begins_late && server->leader)
         gw_behind_begin(server, peer);
+    else if (server->leader)
+        gw_recent_tell(server, peer);
     struct gw_message message = {
         .kind = GW_MESSAGE_WINDOW,
-        .window = {GW_FRAME_PUSH, session->landing, bytes}};
+        .window = {GW_FRAME_PUSH, session->landing, bytes, 0}};
     gw_server_tell(server, peer, &message);
     if (peer->id == 0) {
         message.window =
-            (struct gw_window_open){GW_FRAME_SEED, session->seeds, bytes};
+            (struct gw_window_open){GW_FRAME_SEED, session->seeds, bytes, 0};
         gw_server_tell(server, peer, &message);
     }
     return GW_OK;

@@ -257,6 +257,54 @@ void gw_shard_loaded(struct gw_shard *shard)
     }
 }
 
+void gw_shard_take_copy(struct gw_shard *shard, uint32_t index)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    chunk->ready = 1;
+    chunk->current = 0;
+    chunk->before = 1;
+    forget_encoded(chunk);
+}
+
+void gw_shard_take_sum(struct gw_shard *shard, uint32_t index)
+{
+    shard->chunk[index].reduced = 1;
+    shard->chunks_reduced++;
+}
+
+/* As if the first rank had pushed it all. */
+void gw_shard_hold_sum(struct gw_shard *shard,
+                       uint32_t index,
+                       uint64_t samples,
+                       uint64_t uncounted,
+                       int empty)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    for (uint32_t rank = 0; rank < shard->ranks; rank++) {
+        struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
+        slot->held = 1;
+        slot->source.absent = rank > 0 || empty;
+    }
+    chunk->held = shard->ranks;
+    chunk->samples = samples;
+    chunk->uncounted = uncounted;
+    gw_shard_take_sum(shard, index);
+}
+
+void gw_shard_set_age(struct gw_shard *shard,
+                      uint32_t index,
+                      const struct gw_shard_age *age)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    chunk->version = age->version;
+    chunk->updates = age->updates;
+    chunk->skipped = age->skipped;
+    chunk->pushes = age->pushes;
+    for (uint32_t rank = 0; rank < shard->ranks; rank++)
+        gw_shard_slot(shard, rank, index)->mark = age->version;
+    chunk->least = age->version;
+}
+
 /* Samples of a slot that do not count. */
 static uint64_t uncounted_of(const struct gw_shard_slot *slot)
 {

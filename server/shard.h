@@ -152,9 +152,11 @@ enum gw_status gw_shard_keep(struct gw_shard *shard,
                              const struct gw_optimizer *optimizer,
                              struct gw_error *error);
 
-/* The memory of all arrays as they are, into `memory` unless that is NULL; how
-   many there are. Of a payload-free shard none. */
+/* The memory of all arrays as they are, of those of ranks for the first `ranks`
+   of them, into `memory` unless that is NULL; how many there are. Of a
+   payload-free shard none. */
 uint32_t gw_shard_memory(const struct gw_shard *shard,
+                         uint32_t ranks,
                          struct gw_memory *memory);
 
 /* How many arrays a shard has of each kind, and the bytes of one. */
@@ -226,6 +228,28 @@ enum gw_status gw_shard_follow(struct gw_shard *shard,
 /* All chunks are at this version, all ranks at this clock, whichever they
    had before; how pushes came is forgotten. */
 void gw_shard_renumber(struct gw_shard *shard, uint64_t clock);
+
+/*
+ * A copy of a chunk of another server: its arrays, the weights of its version
+ * into the first, those of the version before into the second of ours, or the
+ * sum of its next step, have been put there. The age is the chunk's there,
+ * behind that step; all ranks' pushes up to the version are in.
+ */
+struct gw_shard_age {
+    uint64_t version, updates, skipped, pushes;
+};
+void gw_shard_take_copy(struct gw_shard *shard, uint32_t chunk);
+void gw_shard_take_sum(struct gw_shard *shard, uint32_t chunk);
+/* The same of a step that is not decided: a sum of that many samples, or of
+   none with a gradient. */
+void gw_shard_hold_sum(struct gw_shard *shard,
+                       uint32_t chunk,
+                       uint64_t samples,
+                       uint64_t uncounted,
+                       int empty);
+void gw_shard_set_age(struct gw_shard *shard,
+                      uint32_t chunk,
+                      const struct gw_shard_age *age);
 
 /* The weights that a chunk begins with. */
 void gw_shard_seed(struct gw_shard *shard, uint32_t chunk, const float *from);
@@ -332,6 +356,8 @@ const void *gw_shard_give(struct gw_shard *shard,
  * weights and direction. Apply: the next version, from the reduced sum.
  */
 int gw_shard_reduce(struct gw_shard *shard, uint32_t chunk);
+/* The square sum of a sum that was made elsewhere. */
+void gw_shard_square(struct gw_shard *shard, uint32_t chunk);
 void gw_shard_direction(struct gw_shard *shard,
                         uint32_t chunk,
                         const struct gw_update *update,

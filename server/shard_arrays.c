@@ -285,7 +285,9 @@ static void note_shared(struct memories *all, const struct gw_memory *memory)
     all->n++;
 }
 
-uint32_t gw_shard_memory(const struct gw_shard *shard, struct gw_memory *memory)
+uint32_t gw_shard_memory(const struct gw_shard *shard,
+                         uint32_t ranks,
+                         struct gw_memory *memory)
 {
     float *const *const per_rank[] = {shard->shared ? NULL : shard->landing,
                                       shard->given, shard->squares, shard->own};
@@ -299,7 +301,7 @@ uint32_t gw_shard_memory(const struct gw_shard *shard, struct gw_memory *memory)
         note_pages(&all, shard->state[s], bytes);
     note_pages(&all, shard->reduced, bytes);
     note_pages(&all, shard->bf16, bf16_bytes(shard->map, shard->number));
-    for (uint32_t rank = 0; rank < shard->ranks; rank++) {
+    for (uint32_t rank = 0; rank < ranks; rank++) {
         for (size_t i = 0; i < sizeof per_rank / sizeof *per_rank; i++)
             note_pages(&all, per_rank[i] ? per_rank[i][rank] : NULL, bytes);
         if (shard->landed)

@@ -203,6 +203,17 @@ int gw_shard_reduce(struct gw_shard *shard, uint32_t index)
     return finite;
 }
 
+void gw_shard_square(struct gw_shard *shard, uint32_t index)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    chunk->square_sum = 0;
+    if (!gw_shard_has_gradient(shard, index))
+        return;
+    for (size_t at = 0; at < chunk->stored; at += GW_BLOCK_ELEMS)
+        chunk->square_sum += gw_square_sum(shard->reduced + chunk->first + at,
+                                           block_elems(chunk, at));
+}
+
 void gw_shard_direction(struct gw_shard *shard,
                         uint32_t index,
                         const struct gw_update *update,

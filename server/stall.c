@@ -57,6 +57,16 @@ name_missing(struct gw_server *server, uint32_t index, char *text, size_t room)
     }
 }
 
+static void
+add(char *text, size_t room, size_t *used, const char *what, uint32_t number)
+{
+    if (*used >= room)
+        return;
+    int n = snprintf(text + *used, room - *used, "%s%s %u", *used ? ", " : "",
+                     what, number);
+    *used += n > 0 ? (size_t)n : 0;
+}
+
 /* The same for every member that has not logged in here. */
 static void name_absent(struct gw_server *server, char *text, size_t room)
 {
@@ -68,16 +78,12 @@ static void name_absent(struct gw_server *server, char *text, size_t room)
                          used ? ", " : "", rank, server->session[rank].host);
         used += n > 0 ? (size_t)n : 0;
     }
-    for (uint32_t shard = 1; server->leader && shard < server->shards;
+    for (uint32_t shard = 0; server->leader && shard < server->shards;
          shard++) {
-        struct gw_peer *peer = gw_member_peers(server->member);
-        while (peer && (peer->role != GW_ROLE_SERVER || peer->id != shard))
-            peer = gw_peer_next(peer);
-        if (peer || used >= room)
-            continue;
-        int n = snprintf(text + used, room - used, "%sshard %u",
-                         used ? ", " : "", shard);
-        used += n > 0 ? (size_t)n : 0;
+        if (shard > 0 && gw_members_misses(server, shard, 0))
+            add(text, room, &used, "shard", shard);
+        if (gw_members_misses(server, shard, 1))
+            add(text, room, &used, "the copy of shard", shard);
     }
 }
 
@@ -103,6 +109,14 @@ static void report_absent(struct gw_server *server, double seconds)
     tell(server, clock, seconds, text);
 }
 
+/* All ranks have pushed. */
+static const char *what_else(const struct gw_server *server)
+{
+    return gw_copy_waits(server) || gw_recent_waits(server)
+               ? "the copy of this shard"
+               : "a decision of shard 0";
+}
+
 /* All wait for the chunk that is furthest behind. */
 static void report_stall(struct gw_server *server, double seconds)
 {
@@ -124,7 +138,7 @@ static void report_stall(struct gw_server *server, double seconds)
     snprintf(text, sizeof text,
              "step %" PRIu64 ", %s: waiting for %s, no progress for %.1f s",
              gw_commit_of(server)->step(server, chunk->version), what,
-             missing[0] ? missing : "a decision of shard 0", seconds);
+             missing[0] ? missing : what_else(server), seconds);
     tell(server, gw_commit_of(server)->step(server, chunk->version), seconds,
          text);
 }
@@ -136,9 +150,10 @@ static void on_watch(struct gw_timer *timer)
     uint64_t limit_us = (uint64_t)(server->config.cluster.step_deadline * 1e6);
     gw_timer_start(server->loop, timer, WATCH_US);
     gw_tell_counters(server);
+    gw_copy_watch(server, now);
     gw_member_excuse(server->member, now, &server->stall.paused_us,
                      &server->stall.progress_us);
-    if (!server->running || gw_server_is_ending(server) ||
+    if (!server->running || server->stands_by || gw_server_is_ending(server) ||
         now - server->stall.progress_us < limit_us ||
         now - server->stall.stalled_us < limit_us)
         return;

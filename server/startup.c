@@ -24,9 +24,10 @@ static void ready(struct gw_server *server)
     gw_stall_moved(server, gw_loop_now(server->loop));
     gw_server_tell(server, server->coordinator, &message);
     gw_log_info(server->log,
-                "shard %u of %u: %u chunk%s of %zu%s, %zu MiB, %s commit, %s "
+                "%s %u of %u: %u chunk%s of %zu%s, %zu MiB, %s commit, %s "
                 "kernels",
-                server->number, server->shards, server->shard->chunks,
+                server->stands_by ? "a copy of shard" : "shard", server->number,
+                server->shards, server->shard->chunks,
                 gw_plural(server->shard->chunks), server->map->chunks,
                 gw_encoding_word(server->config.train.weights),
                 server->shard->memory_bytes >> 20, gw_commit_of(server)->word,
@@ -71,12 +72,16 @@ static enum gw_status build(struct gw_server *server, struct gw_error *error)
         status = gw_remote_open(server->coordinator, &server->remote, error);
     if (status == GW_OK)
         status = gw_save_open(server, error);
+    if (status == GW_OK)
+        status = gw_copy_open(server, gw_commit_stored, error);
+    if (status == GW_OK)
+        status = gw_standby_open(server, error);
     if (status == GW_OK && server->number != 0)
         status = gw_members_dial_leader(server, error);
-    if (server->leader_peer) {
-        server->leader_peer->id = 0;
+    else if (status == GW_OK)
+        server->leader_peer = server->standby.primary;
+    if (server->leader_peer)
         server->leader_peer->taken = gw_quorum_taken;
-    }
     return status;
 }
 
@@ -87,7 +92,7 @@ static void has_pages(void *owner)
     struct gw_error error;
     free(server->startup.memory);
     server->startup.memory = NULL;
-    if (!server->startup.resume[0]) {
+    if (!server->startup.resume[0] || server->stands_by) {
         ready(server);
         return;
     }
@@ -98,13 +103,15 @@ static void has_pages(void *owner)
 
 static void take_pages(struct gw_server *server)
 {
-    uint32_t n = gw_shard_memory(server->shard, NULL);
+    /* nobody pushes to a standby */
+    uint32_t ranks = server->stands_by ? 0 : server->ranks;
+    uint32_t n = gw_shard_memory(server->shard, ranks, NULL);
     server->startup.memory = calloc(n + 1, sizeof *server->startup.memory);
     if (!server->startup.memory) {
         gw_server_finish(server, GW_ENOMEM, "no memory for %u arrays", n);
         return;
     }
-    gw_shard_memory(server->shard, server->startup.memory);
+    gw_shard_memory(server->shard, ranks, server->startup.memory);
     server->startup.pages = (struct gw_prefault){
         .loop = server->loop,
         .memory = server->startup.memory,

@@ -37,9 +37,14 @@ void gw_tell_fault(struct gw_server *server,
                    const struct gw_peer *peer,
                    const char *why)
 {
+    /* a standby logs in as a server of its shard */
+    int stands_by = peer->role == GW_ROLE_SERVER &&
+                    gw_members_is_standby(server, peer->incarnation);
     struct gw_message message = {
         .kind = GW_MESSAGE_FAULT,
-        .fault = {.role = peer->role, .id = peer->id, .text = why}};
+        .fault = {.role = stands_by ? GW_ROLE_STANDBY : peer->role,
+                  .id = peer->id,
+                  .text = why}};
     if (peer != server->coordinator && !server->end.over &&
         gw_away_is_here(&server->home.away))
         gw_peer_tell(server->coordinator, &message);
@@ -57,6 +62,18 @@ void gw_tell_stuck(struct gw_server *server,
         gw_log_info(server->log, "%s", text);
     if (peer != server->coordinator && gw_away_is_here(&server->home.away))
         gw_peer_tell(server->coordinator, &message);
+}
+
+void gw_tell_decision(struct gw_server *server,
+                      struct gw_peer *peer,
+                      const struct gw_decision *decision)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_DECISION,
+                                 .decision = *decision};
+    /* trust ratios are long, and nobody but shards needs them */
+    if (decision->kind == GW_DECIDE_TRUST && peer->role != GW_ROLE_SERVER)
+        message.decision.values_n = 0;
+    gw_server_tell(server, peer, &message);
 }
 
 /* ---- the end ---- */

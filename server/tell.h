@@ -49,6 +49,10 @@ void gw_tell_counters(struct gw_server *server);
 void gw_tell_stuck(struct gw_server *server,
                    const struct gw_peer *peer,
                    const char *text);
+/* A decision of this shard 0, to any member. */
+void gw_tell_decision(struct gw_server *server,
+                      struct gw_peer *peer,
+                      const struct gw_decision *decision);
 /* A worker or shard broke the protocol, for the coordinator to name, at the
    job's end if it comes to that. */
 void gw_tell_fault(struct gw_server *server,

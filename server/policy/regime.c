@@ -12,7 +12,7 @@ static unsigned arrays_of(const struct gw_config *config,
                           : 0;
     if (config->train.weights == GW_ENCODING_BF16)
         arrays |= GW_SHARD_BF16;
-    if (regime->whole_step || regime->group > 1)
+    if (regime->whole_step || regime->group > 1 || config->cluster.copies > 1)
         arrays |= GW_SHARD_SUM;
     if (regime->word.kind == GW_POLICY_EASGD)
         arrays |= GW_SHARD_OWN;

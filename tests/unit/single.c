@@ -85,6 +85,8 @@ void single_open(struct single *single,
     server->member = &single->member; /* which has no transports */
     server->ranks = SINGLE_RANKS;
     server->shards = 1;
+    server->members.shard_name = calloc(1, sizeof(struct gw_shard_name));
+    server->members.standby = calloc(1, sizeof(struct gw_shard_name));
     server->loss_scale = 1;
     server->start.total_steps = total_steps;
     server->start.resume = "";
@@ -92,6 +94,8 @@ void single_open(struct single *single,
     server->session = calloc(server->ranks, sizeof *server->session);
     assert_non_null(server->clocks);
     assert_non_null(server->session);
+    assert_non_null(server->members.shard_name);
+    assert_non_null(server->members.standby);
     assert_int_equal(gw_session_open(server, &error), GW_OK);
     assert_int_equal(gw_whole_open(server, &error), GW_OK);
     assert_int_equal(gw_save_open(server, &error), GW_OK);
@@ -128,6 +132,8 @@ void single_close(struct single *single)
     gw_map_destroy(server->map);
     free(server->clocks);
     free(server->session);
+    free(server->members.shard_name);
+    free(server->members.standby);
     gw_loop_close(server->loop);
     gw_sim_destroy(single->sim);
 }

@@ -382,6 +382,11 @@ void gw_member_set_silence(struct gw_member *member, uint64_t silence_us)
         member->heartbeat_us = silence_us / BEATS_PER_SILENCE;
 }
 
+uint64_t gw_member_silence_us(const struct gw_member *member)
+{
+    return member->silence_us;
+}
+
 void gw_member_excuse(const struct gw_member *member,
                       uint64_t now,
                       uint64_t *paused_us,

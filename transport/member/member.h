@@ -214,6 +214,7 @@ uint64_t gw_member_clock(const struct gw_member *member);
 /* Sets how long silence is tolerated, of peers and on each link, from now on. A
    short time makes heartbeats more frequent. */
 void gw_member_set_silence(struct gw_member *member, uint64_t silence_us);
+uint64_t gw_member_silence_us(const struct gw_member *member);
 
 /*
  * A wait since *since_us does not count pauses of this process: moves *since_us
