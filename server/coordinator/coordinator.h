@@ -83,6 +83,9 @@ struct gw_coordinator_events {
        Non-zero: another one is started, and the one before is ended where it
        was only silent. */
     int (*vacant)(void *owner, uint32_t rank);
+    /* A server process is lost, and the job goes on: another one may join; may
+       be NULL. */
+    void (*server_vacant)(void *owner, uint32_t pid);
     /* A line for people: a skipped step, a stall, where the job goes on. */
     void (*note)(void *owner, const char *text);
     /* One that somebody should act on: a checkpoint that failed. */

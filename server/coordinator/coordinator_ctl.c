@@ -112,6 +112,7 @@ static enum gw_status ask_checkpoint(struct gw_coordinator *self,
     if (status != GW_OK)
         return status;
     pass_on(self, GW_REQUEST_CHECKPOINT, "");
+    gw_decided_await_cut(self);
     snprintf(
         answer, room,
         "making a checkpoint: in %.300s, of the next step where all workers "
@@ -193,6 +194,13 @@ void gw_coordinator_requested(struct gw_coordinator *self,
 
 /* The text of a worker's request is its clock if all others wait for it there;
    else the checkpoint is the next one to be decided. */
+/* Requests of workers are told once more by themselves. */
+void gw_ctl_ask_again(struct gw_coordinator *self)
+{
+    if (gw_decided_awaits_cut(self))
+        pass_on(self, GW_REQUEST_CHECKPOINT, "");
+}
+
 void gw_coordinator_save(struct gw_coordinator *self,
                          struct gw_seat *who,
                          const struct gw_request *request)

@@ -12,6 +12,7 @@ struct gw_decided {
     uint64_t renumbered; /* the last one that numbered clocks again */
     uint64_t cut_clock;
     int has_cut;
+    int awaits_cut; /* a user has asked for one */
     uint64_t end_clock;
     int has_end;
     enum gw_end_reason end_reason;
@@ -85,6 +86,17 @@ void gw_decided_set_cut(struct gw_coordinator *self, uint64_t clock)
 {
     self->decided->cut_clock = clock;
     self->decided->has_cut = 1;
+    self->decided->awaits_cut = 0;
+}
+
+void gw_decided_await_cut(struct gw_coordinator *self)
+{
+    self->decided->awaits_cut = 1;
+}
+
+int gw_decided_awaits_cut(const struct gw_coordinator *self)
+{
+    return self->decided->awaits_cut;
 }
 
 int gw_decided_has_end(const struct gw_coordinator *self)

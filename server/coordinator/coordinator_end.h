@@ -13,6 +13,8 @@ extern const struct gw_member_handler gw_coordinator_handler;
 void gw_coordinator_requested(struct gw_coordinator *self,
                               struct gw_peer *peer,
                               const struct gw_request *request);
+/* Shard 0 is another process: it hears of a user's request, too. */
+void gw_ctl_ask_again(struct gw_coordinator *self);
 /* A worker asks for a checkpoint. */
 void gw_coordinator_save(struct gw_coordinator *self,
                          struct gw_seat *who,

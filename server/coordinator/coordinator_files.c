@@ -261,7 +261,8 @@ static int is_allowed(struct gw_coordinator *self,
         return request->bytes > 0 &&
                (who->role == GW_ROLE_SERVER ||
                 request->bytes <= gw_inner_bytes_max(self)) &&
-               gw_keeper_awaits(self, who, request->clock, request->name);
+               (gw_keeper_is_past(self, request->clock) ||
+                gw_keeper_awaits(self, who, request->clock, request->name));
     return request->bytes <= WINDOW_BYTES &&
            gw_origin_may_read(self, who, request->clock, request->name);
 }
@@ -274,6 +275,13 @@ static void begin(struct gw_served *served)
     served->file_bytes = 0;
     served->committing = 0;
     served->writing = served->request.write;
+    if (served->writing &&
+        gw_keeper_is_past(served->self, served->request.clock)) {
+        /* a server in the place of another cannot know */
+        served->writing = 0;
+        reply(served, GW_EREFUSED, "nobody waits for the file any more");
+        return;
+    }
     if (served->request.write)
         start_work(served, run_create, write_done);
     else

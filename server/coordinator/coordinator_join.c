@@ -80,10 +80,11 @@ static int fits_process(const struct gw_coordinator *self,
 {
     for (const struct gw_seat *one = gw_roster_first(self); one;
          one = one->next)
-        if (one->role == GW_ROLE_SERVER && one->process == join->process &&
+        if (gw_seat_has_shard(one) && one->process == join->process &&
             (one->threads != join->threads || one->thread == join->thread))
             return 0;
-    return join->threads > 0 && join->thread < join->threads;
+    return join->threads > 0 && join->thread < join->threads &&
+           join->threads % self->config->cluster.copies == 0;
 }
 
 /* The number of a server process. */
@@ -255,6 +256,8 @@ static int may_join(struct gw_coordinator *self,
         gw_coordinator_asked_for(self, join->rank);
     if (is_late && is_worker && gw_vacant_is_open(self))
         return join->role == peer->role;
+    if (is_late && !join->cannot[0] && gw_places_may_join(self, join))
+        return join->role == peer->role && fits_process(self, join);
     if (is_late) {
         refuse(self, peer, GW_EREFUSED, "the job has all its members");
         return 0;
@@ -274,6 +277,10 @@ static int place(struct gw_coordinator *self,
 {
     if (self->phase == GW_PHASE_REJOINING) {
         gw_rejoin_place(self, peer, id_p, server_p);
+        return 1;
+    }
+    if (join->role == GW_ROLE_SERVER && gw_roster_shards(self) > 0) {
+        *server_p = gw_places_take(self, join);
         return 1;
     }
     return join->role == GW_ROLE_WORKER
@@ -305,7 +312,9 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     }
     gw_decline_replaced(self, who);
     welcome(self, who);
-    if (gw_roster_shards(self) > 0)
+    if (gw_roster_shards(self) > 0 && who->role == GW_ROLE_SERVER)
+        gw_places_taken(self, who);
+    else if (gw_roster_shards(self) > 0)
         gw_vacant_taken(self, who);
     else
         gw_start_maybe_complete(self);

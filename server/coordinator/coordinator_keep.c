@@ -97,7 +97,9 @@ void gw_keeper_grew(struct gw_coordinator *self)
 /* The member has a part in the checkpoint. */
 static int has_part(const struct cut *cut, const struct gw_seat *who)
 {
-    return who->role == GW_ROLE_SERVER || !cut->decided || cut->inner[0];
+    if (who->role == GW_ROLE_SERVER)
+        return who->id != GW_RANK_NONE;
+    return !cut->decided || cut->inner[0];
 }
 
 static int has_saved(const struct cut *cut, const char *file)
@@ -478,6 +480,15 @@ void gw_keeper_rejoin(struct gw_coordinator *self,
     self->keeper->best_clock = state->best_clock;
 }
 
+void gw_keeper_tell_stored(struct gw_coordinator *self)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_STORED};
+    struct gw_stored *stored = &message.stored;
+    stored->ok = gw_final_checkpoint(self, &stored->clock) != 0;
+    if (!gw_keeper_is_busy(self))
+        gw_coordinator_tell(self, gw_roster_leader(self)->peer, &message);
+}
+
 /* Nobody waits for them any more; members may speak of them still. */
 static void forget_before(struct gw_keeper *keeper, uint64_t clock)
 {
@@ -528,6 +539,18 @@ int gw_keeper_awaits(struct gw_coordinator *self,
     return cut && has_part(cut, who) && !has_saved(cut, own);
 }
 
+int gw_keeper_is_past(const struct gw_coordinator *self, uint64_t clock)
+{
+    struct gw_keeper *keeper = self->keeper;
+    uint64_t newest;
+    int is_complete = gw_final_checkpoint(self, &newest) && clock <= newest;
+    int is_over = self->config->cluster.copies > 1 && clock < keeper->newest;
+    if (!dir_of(self)[0])
+        return 0;
+    return clock < keeper->recalled ||
+           (!find_cut(keeper, clock) && (is_complete || is_over));
+}
+
 void gw_keeper_saved(struct gw_coordinator *self,
                      struct gw_seat *who,
                      const struct gw_saved *saved)
@@ -535,11 +558,8 @@ void gw_keeper_saved(struct gw_coordinator *self,
     struct cut *cut = find_cut(self->keeper, saved->clock);
     char own[GW_FILE_NAME_MAX];
     gw_roster_file_name(self, who, own);
-    uint64_t newest;
-    int is_complete =
-        gw_final_checkpoint(self, &newest) && saved->clock <= newest;
-    if (self->phase >= GW_PHASE_ENDING || (!cut && is_complete) ||
-        saved->clock < self->keeper->recalled ||
+    if (self->phase >= GW_PHASE_ENDING ||
+        gw_keeper_is_past(self, saved->clock) ||
         (cut && strcmp(saved->file, own) == 0 && has_saved(cut, own)))
         return; /* too late, or said already */
     if (!gw_keeper_awaits(self, who, saved->clock, saved->file)) {

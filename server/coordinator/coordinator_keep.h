@@ -75,6 +75,9 @@ void gw_keeper_cut(struct gw_coordinator *self,
 void gw_keeper_saved(struct gw_coordinator *self,
                      struct gw_seat *who,
                      const struct gw_saved *saved);
+/* Shard 0 is another process, and may not know that its last cut is complete:
+   it is told, unless one is being made. */
+void gw_keeper_tell_stored(struct gw_coordinator *self);
 /* The same for the last cut before this coordinator took another's place: it
    may be complete, or come to be it, or never. */
 void gw_keeper_recall(struct gw_coordinator *self,
@@ -94,6 +97,9 @@ int gw_keeper_awaits(struct gw_coordinator *self,
                      const struct gw_seat *who,
                      uint64_t clock,
                      const char *name);
+/* Nobody waits for files of that checkpoint any more: it is complete, or has
+   failed. */
+int gw_keeper_is_past(const struct gw_coordinator *self, uint64_t clock);
 /* Non-zero while a checkpoint that is decided is being made; its missing files,
    in words; and a number that grows as it comes on. */
 int gw_keeper_is_busy(const struct gw_coordinator *self);

@@ -47,9 +47,9 @@ void gw_coordinator_faulted(struct gw_coordinator *self,
                            who->peer->name, who->fault);
 }
 
-/* A worker that has said good-bye is not needed any more; another one may be
-   replaced; else the job ends, and the line goes on with the checkpoint to go
-   on from. */
+/* A worker that has said good-bye is not needed any more; a server may have
+   standbys, and another worker may be replaced; else the job ends, and the line
+   goes on with the checkpoint to go on from. */
 static void __attribute__((format(printf, 3, 4)))
 died(struct gw_coordinator *self, struct gw_seat *who, const char *format, ...)
 {
@@ -62,7 +62,19 @@ died(struct gw_coordinator *self, struct gw_seat *who, const char *format, ...)
         gw_rejoin_lost(self, who, text);
     else if (who->role == GW_ROLE_WORKER && who->bye)
         gw_log_info(self->log, "%s, behind its last step", text);
-    else if (!gw_vacant_make(self, who, text))
+    else if (!gw_copies_lose(self, who, text) &&
+             !gw_vacant_make(self, who, text))
+        gw_coordinator_end_and_look(self, GW_EDEAD, "%s", text);
+}
+
+static void
+broke(struct gw_coordinator *self, struct gw_seat *who, uint64_t step)
+{
+    char text[GW_ERROR_TEXT_BYTES];
+    snprintf(text, sizeof text,
+             "%s was lost at step %" PRIu64 ": it broke the protocol: %s",
+             who->peer->name, step, who->fault);
+    if (!gw_copies_lose(self, who, text))
         gw_coordinator_end_and_look(self, GW_EDEAD, "%s", text);
 }
 
@@ -75,7 +87,7 @@ void gw_coordinator_lost(struct gw_coordinator *self,
     if (self->phase >= GW_PHASE_ENDING || !who)
         return;
     if (status != GW_ETIMEOUT || has_new_fault(self, who) ||
-        !gw_suspect_begin(self, who))
+        gw_copies_can_lose(self, who) || !gw_suspect_begin(self, who))
         gw_coordinator_give_up(self, who, why);
 }
 
@@ -91,10 +103,7 @@ void gw_coordinator_give_up(struct gw_coordinator *self,
     /* if they took this process for dead, they have left */
     gw_member_paused_words(self->member, paused);
     if (has_new_fault(self, who))
-        gw_coordinator_end_and_look(self, GW_EDEAD,
-                                    "%s was lost at step %" PRIu64
-                                    ": it broke the protocol: %s",
-                                    peer->name, step, who->fault);
+        broke(self, who, step);
     else
         died(self, who, "%s%s %s at step %" PRIu64 ": %s for %.1f s", paused,
              peer->name, paused[0] ? "is heard no more" : "died", step, why,
@@ -115,15 +124,26 @@ void gw_coordinator_asked_for(struct gw_coordinator *self, uint32_t rank)
     gw_vacant_make(self, who, text);
 }
 
+/* It is at fault, or its host; the copies of its shards may not be. Others end
+   the job wherever they are met. */
+static int is_its_own(enum gw_status status)
+{
+    return gw_status_is_death(status) || status == GW_ENOMEM ||
+           status == GW_EIO || status == GW_EPROTO;
+}
+
 void gw_coordinator_failed(struct gw_coordinator *self,
                            const struct gw_peer *peer,
                            const struct gw_end *end)
 {
-    char paused[GW_PAUSED_BYTES] = "";
+    const struct gw_seat *who = gw_roster_of(self, peer);
+    char paused[GW_PAUSED_BYTES] = "", text[GW_ERROR_TEXT_BYTES];
     if (gw_status_is_death(end->status)) /* perhaps it missed this process */
         gw_member_paused_words(self->member, paused);
-    gw_coordinator_end(self, end->status, "%s%s: %s", paused, peer->name,
-                       gw_reason(end->text));
+    snprintf(text, sizeof text, "%s%s: %s", paused, peer->name,
+             gw_reason(end->text));
+    if (!is_its_own(end->status) || !gw_copies_lose(self, who, text))
+        gw_coordinator_end(self, end->status, "%s", text);
 }
 
 static struct gw_seat *
@@ -166,7 +186,7 @@ int gw_coordinator_gone(struct gw_coordinator *self,
     if (find_process(gw_roster_gone(self), machine, pid) ||
         gw_rejoin_gone(self, pid) || self->phase == GW_PHASE_REJOINING)
         return 0; /* which is known, or had not joined the job */
-    if (gw_vacant_any(self))
+    if (gw_vacant_any(self) || gw_places_are_open(self))
         return 1;
     end_without(self, pid, how);
     return 0;

@@ -90,6 +90,10 @@ void gw_coordinator_tell_member(struct gw_coordinator *self,
                                 uint64_t epoch,
                                 const struct gw_seat *one);
 
+/* The same to all that have a view. Returns its epoch. */
+uint64_t gw_coordinator_tell_everybody(struct gw_coordinator *self,
+                                       const struct gw_seat *one);
+
 /* ---- coordinator_vacant.c ---- */
 
 enum gw_status gw_vacant_open(struct gw_coordinator *self,
@@ -114,14 +118,17 @@ void gw_vacant_look(struct gw_coordinator *self);
 int gw_vacant_is_open(const struct gw_coordinator *self);
 /* Some rank waits. */
 int gw_vacant_any(const struct gw_coordinator *self);
+/* Shards are asked once more where they stand: another one has come. */
+void gw_vacant_ask_again(struct gw_coordinator *self);
 /* It has joined, and it has declared. */
 void gw_vacant_taken(struct gw_coordinator *self, struct gw_seat *who);
 void gw_vacant_declared(struct gw_coordinator *self,
                         struct gw_seat *who,
                         const struct gw_declare *declare);
-void gw_vacant_standing(struct gw_coordinator *self,
-                        struct gw_seat *shard,
-                        const struct gw_standing *standing);
+/* 0: no shard owes it, and the link is closed. */
+int gw_vacant_standing(struct gw_coordinator *self,
+                       struct gw_seat *shard,
+                       const struct gw_standing *standing);
 /* Nobody will take a vacant rank, and why: the job ends. */
 void gw_vacant_give_up(struct gw_coordinator *self,
                        uint32_t rank,
@@ -133,6 +140,53 @@ void gw_vacant_awaited(const struct gw_coordinator *self,
 /* A line for each rank that waits; bytes, at most `room`. */
 size_t
 gw_vacant_print(const struct gw_coordinator *self, char *text, size_t room);
+
+/* ---- coordinator_copies.c ---- */
+
+/* Shards are numbered: gives each a standby, or ends the job. */
+void gw_copies_place(struct gw_coordinator *self);
+/* A primary says that its standby has all, or is not heard there. */
+void gw_copies_got_caught(struct gw_coordinator *self,
+                          struct gw_seat *who,
+                          const struct gw_caught *caught);
+/* Standbys that have. */
+uint32_t gw_copies_caught_up(const struct gw_coordinator *self);
+/* A line in a job with copies: how many shards have two. Returns its bytes, at
+   most `room`. */
+size_t
+gw_copies_print(const struct gw_coordinator *self, char *text, size_t room);
+/* The job goes on without the server process. */
+int gw_copies_can_lose(const struct gw_coordinator *self,
+                       const struct gw_seat *who);
+/* A thread of a server process has died, in words: the process is given up, and
+   standbys take the place of its shards. 0: the job cannot go on like that. */
+int gw_copies_lose(struct gw_coordinator *self,
+                   const struct gw_seat *who,
+                   const char *died);
+
+/* ---- coordinator_places.c ---- */
+
+/* GW_ENOMEM. */
+enum gw_status gw_places_open(struct gw_coordinator *self,
+                              struct gw_error *error);
+void gw_places_close(struct gw_coordinator *self);
+/* The server process of that seat is lost: another one may take its place. */
+void gw_places_lose(struct gw_coordinator *self, const struct gw_seat *who);
+int gw_places_are_open(const struct gw_coordinator *self);
+/* A thread of another process may join. */
+int gw_places_may_join(const struct gw_coordinator *self,
+                       const struct gw_join *join);
+/* Such a thread joins, and its process has a place from now on, if it had none;
+   the number of its server. */
+uint32_t gw_places_take(struct gw_coordinator *self,
+                        const struct gw_join *join);
+/* Such a thread has its seat; with the last one of the process all members hear
+   of them. */
+void gw_places_taken(struct gw_coordinator *self, struct gw_seat *who);
+/* A shard answers a view. */
+void gw_places_standing(struct gw_coordinator *self,
+                        const struct gw_seat *shard,
+                        const struct gw_standing *standing);
 
 /* ---- coordinator_before.c ---- */
 

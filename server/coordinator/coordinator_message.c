@@ -19,7 +19,8 @@ static int was_given_up(const struct gw_coordinator *self,
 {
     const struct gw_seat *one = gw_roster_gone(self);
     while (one &&
-           (one->role != hello->role || one->incarnation != hello->incarnation))
+           ((one->role == GW_ROLE_WORKER) != (hello->role == GW_ROLE_WORKER) ||
+            one->incarnation != hello->incarnation))
         one = one->next;
     return one != NULL;
 }
@@ -159,13 +160,21 @@ got_ready(void *owner, struct gw_peer *peer, const struct gw_message *message)
     gw_coordinator_ready(owner, gw_roster_of(owner, peer));
 }
 
+static void
+got_caught(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    gw_copies_got_caught(owner, gw_roster_of(owner, peer), &message->caught);
+}
+
 static void got_standing(void *owner,
                          struct gw_peer *peer,
                          const struct gw_message *message)
 {
     struct gw_seat *shard = gw_roster_of(owner, peer);
-    if (!gw_rejoin_standing(owner, shard, &message->standing))
-        gw_vacant_standing(owner, shard, &message->standing);
+    if (gw_rejoin_standing(owner, shard, &message->standing))
+        return;
+    if (gw_vacant_standing(owner, shard, &message->standing))
+        gw_places_standing(owner, shard, &message->standing);
 }
 
 static void
@@ -256,6 +265,7 @@ static const struct gw_message_handler handlers[] = {
     {GW_FROM_OBSERVER, GW_MESSAGE_REQUEST, got_request},
     {GW_FROM_MEMBER, GW_MESSAGE_DECLARE, got_declare},
     {GW_FROM_MEMBER, GW_MESSAGE_READY, got_ready},
+    {GW_FROM_SHARD | GW_FROM_LEADER, GW_MESSAGE_CAUGHT, got_caught},
     {GW_FROM_SHARD | GW_FROM_LEADER, GW_MESSAGE_STANDING, got_standing},
     {GW_FROM_MEMBER, GW_MESSAGE_REPORT, got_report},
     {GW_FROM_MEMBER, GW_MESSAGE_STALL, got_stall},
@@ -276,7 +286,9 @@ static unsigned sender_of(const struct gw_seat *who, const struct gw_peer *peer)
                                               : GW_FROM_STRANGER;
     if (who->role == GW_ROLE_WORKER)
         return GW_FROM_WORKER;
-    return who->id == 0 ? GW_FROM_SHARD | GW_FROM_LEADER : GW_FROM_SHARD;
+    return who->id == 0 && who->role == GW_ROLE_SERVER
+               ? GW_FROM_SHARD | GW_FROM_LEADER
+               : GW_FROM_SHARD;
 }
 
 static void

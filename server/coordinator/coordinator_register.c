@@ -67,7 +67,8 @@ int gw_register_outlives(const struct gw_coordinator *self)
 {
     const struct gw_config *config = self->config;
     return config->checkpoint.dir[0] && config->cluster.patience > 0 &&
-           config->cluster.restarts > 0 && !self->splitter;
+           config->cluster.restarts > 0 && !self->splitter &&
+           config->cluster.copies == 1;
 }
 
 int gw_register_sums(const struct gw_coordinator *self)
@@ -112,7 +113,7 @@ static uint64_t began_us(struct gw_coordinator *self)
 static enum gw_status fill(struct gw_coordinator *self,
                            struct gw_membership *membership)
 {
-    size_t members = gw_roster_workers(self) + gw_roster_shards(self);
+    size_t members = gw_roster_members(self);
     *membership = (struct gw_membership){
         .job = self->job,
         .epoch = gw_member_epoch(self->member),

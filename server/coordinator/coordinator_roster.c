@@ -127,9 +127,10 @@ struct gw_seat *gw_roster_gone(const struct gw_coordinator *self)
 
 void gw_roster_print(const struct gw_seat *one, char name[GW_PEER_NAME_MAX])
 {
-    uint32_t number = one->role == GW_ROLE_SERVER ? one->server : one->id;
+    int has_shard = gw_seat_has_shard(one);
     snprintf(name, GW_PEER_NAME_MAX, "%s %u (%.40s, pid %u)",
-             gw_role_name(one->role), number, one->host, one->pid);
+             gw_role_name(has_shard ? GW_ROLE_SERVER : one->role),
+             has_shard ? one->server : one->id, one->host, one->pid);
 }
 
 uint32_t gw_roster_server(const struct gw_coordinator *self, uint64_t process)
@@ -174,22 +175,39 @@ uint32_t gw_roster_shards(const struct gw_coordinator *self)
     return self->roster->shards;
 }
 
+uint32_t gw_roster_members(const struct gw_coordinator *self)
+{
+    uint32_t n = 0;
+    for (const struct gw_seat *one = self->roster->first; one; one = one->next)
+        n++;
+    return n;
+}
+
+/* The shards of a server's first threads; the others stand by, for shards that
+   gw_copies_place knows. */
+static void
+take_seat(struct gw_seat *one, uint32_t first_shard, uint32_t shards)
+{
+    one->role = one->thread < shards ? GW_ROLE_SERVER : GW_ROLE_STANDBY;
+    one->id = first_shard + one->thread;
+}
+
 int gw_roster_number_shards(struct gw_coordinator *self)
 {
     struct gw_roster *roster = self->roster;
-    uint32_t next = 0;
+    uint32_t copies = (uint32_t)self->config->cluster.copies, next = 0;
     for (uint32_t server = 0; server < roster->servers; server++) {
         uint32_t first = next, threads = 0, found = 0;
         for (struct gw_seat *one = roster->first; one; one = one->next) {
-            if (one->role != GW_ROLE_SERVER || one->server != server)
+            if (!gw_seat_has_shard(one) || one->server != server)
                 continue;
-            one->id = first + one->thread;
+            take_seat(one, first, one->threads / copies);
             threads = one->threads;
             found++;
         }
         if (found < threads)
             return 0;
-        next += threads;
+        next += threads / copies;
     }
     roster->shards = next;
     return next > 0;
@@ -207,7 +225,7 @@ void gw_roster_file_name(const struct gw_coordinator *self,
                          const struct gw_seat *who,
                          char name[GW_FILE_NAME_MAX])
 {
-    if (who->role == GW_ROLE_SERVER)
+    if (gw_seat_has_shard(who))
         gw_shard_file_name(who->id, self->roster->shards, name);
     else
         gw_worker_file_name(who->id, (uint32_t)self->config->cluster.workers,

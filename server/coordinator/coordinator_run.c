@@ -124,6 +124,10 @@ static void reached(struct gw_coordinator *self,
 void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision)
 {
+    /* a server in the place of shard 0 says again what that one had told */
+    if (self->config->cluster.copies > 1 &&
+        decision->number <= gw_decided_last(self))
+        return;
     const char *fault = gw_coordinator_fault(self, decision);
     if (fault) {
         gw_coordinator_end(self, GW_EPROTO,

@@ -197,6 +197,9 @@ void gw_decided_renumber(struct gw_coordinator *self, uint64_t number);
 /* The last cut, or the one that the job goes on from; 0: none. */
 int gw_decided_cut(const struct gw_coordinator *self, uint64_t *clock_p);
 void gw_decided_set_cut(struct gw_coordinator *self, uint64_t clock);
+/* A user has asked for one, which is not decided yet. */
+void gw_decided_await_cut(struct gw_coordinator *self);
+int gw_decided_awaits_cut(const struct gw_coordinator *self);
 /* The end. Its clock is UINT64_MAX until it is decided. */
 int gw_decided_has_end(const struct gw_coordinator *self);
 uint64_t gw_decided_end_clock(const struct gw_coordinator *self);

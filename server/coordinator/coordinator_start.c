@@ -209,6 +209,9 @@ void gw_start_maybe_complete(struct gw_coordinator *self)
         !gw_roster_number_shards(self))
         return;
     uint32_t shards = gw_roster_shards(self);
+    gw_copies_place(self);
+    if (self->phase >= GW_PHASE_ENDING)
+        return;
     name_members(self);
     set_silence(self);
     gw_log_info(self->log, "all are here: %u worker%s, %u server%s, %u shard%s",
@@ -259,7 +262,8 @@ void gw_coordinator_declared(struct gw_coordinator *self,
                              struct gw_seat *who,
                              const struct gw_declare *declare)
 {
-    if (who->again && self->phase == GW_PHASE_RUNNING) {
+    if (who->again && who->role == GW_ROLE_WORKER &&
+        self->phase == GW_PHASE_RUNNING) {
         gw_vacant_declared(self, who, declare);
         return;
     }
@@ -302,14 +306,15 @@ void gw_coordinator_declared(struct gw_coordinator *self,
 
 void gw_coordinator_ready(struct gw_coordinator *self, struct gw_seat *who)
 {
-    if (who->role != GW_ROLE_SERVER) {
+    if (!gw_seat_has_shard(who)) {
         gw_peer_reject(who->peer, 0, "message that its role does not send");
         return;
     }
     if (self->phase != GW_PHASE_STARTING || who->ready)
         return;
     who->ready = 1;
-    if (count_ready(self) < gw_roster_shards(self))
+    if (count_ready(self) <
+        gw_roster_shards(self) * self->config->cluster.copies)
         return;
     self->phase = GW_PHASE_RUNNING;
     gw_register_maybe_write(self);

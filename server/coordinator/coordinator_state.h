@@ -20,6 +20,8 @@
  *   coordinator_strangers.c  peers that have logged in and not joined
  *   coordinator_group.c      workers that sum before they push
  *   coordinator_vacant.c     workers in the place of others that have died
+ *   coordinator_copies.c     standbys in the place of servers that have died
+ *   coordinator_places.c     other servers, which get copies
  *   coordinator_register.c   the list of members, for another coordinator
  *   coordinator_before.c     the list of the coordinator that has died
  *   coordinator_rejoin.c     its members come back to this one
@@ -93,7 +95,7 @@ struct gw_seat {
     /* as it joined */
     struct gw_peer *peer;
     uint8_t role;
-    uint32_t id;     /* rank or shard */
+    uint32_t id;     /* rank or shard; of a standby that of its primary */
     uint32_t server; /* number of the server process */
     char host[64];
     char address[GW_ADDRESSES_MAX];
@@ -109,9 +111,12 @@ struct gw_seat {
     char tuned[GW_TUNED_BYTES]; /* kernels chosen for its products */
     int shares;                 /* others of its host can see its gradients */
 
-    int again;      /* worker: in the place of another one */
-    uint64_t stood; /* shard: epoch of the last view that it has answered */
-    int ready;      /* shard: it has its weights */
+    int again;       /* it has joined in the place of another one */
+    uint64_t stood;  /* shard: epoch of the last view that it has answered */
+    int ready;       /* shard: it has its weights */
+    int caught;      /* standby: it has all that its primary has */
+    int is_lost;     /* coordinator_copies.c: and given up, */
+    int is_replaced; /* and another one has its number */
     int bye;
 
     /* as last reported */
@@ -140,6 +145,12 @@ struct gw_seat {
     struct gw_served *served; /* coordinator_files.c */
     struct gw_seat *next;
 };
+
+/* It has a part of the weights. */
+static inline int gw_seat_has_shard(const struct gw_seat *seat)
+{
+    return seat->role == GW_ROLE_SERVER || seat->role == GW_ROLE_STANDBY;
+}
 
 /* Calls from a lower file to a higher one; coordinator.c connects them. */
 struct gw_upcalls {
@@ -191,6 +202,7 @@ struct gw_coordinator {
     struct gw_teller *teller;
     struct gw_declines *declines;
     struct gw_vacancies *vacancies;
+    struct gw_places *places;
     struct gw_stopping *stopping;
     struct gw_look *look;
     struct gw_waits *watch;
@@ -236,6 +248,8 @@ void gw_roster_place_server(struct gw_coordinator *self,
 uint32_t gw_roster_workers(const struct gw_coordinator *self);
 uint32_t gw_roster_servers(const struct gw_coordinator *self);
 uint32_t gw_roster_shards(const struct gw_coordinator *self);
+/* All of them, standbys too. */
+uint32_t gw_roster_members(const struct gw_coordinator *self);
 /* Numbers the shards by server, then by thread; 0 while one is missing. */
 int gw_roster_number_shards(struct gw_coordinator *self);
 /* No member has a link any more. */

@@ -74,7 +74,7 @@ print_staleness(char *text, size_t room, const struct gw_staleness *of)
 /* Servers by number, then workers by rank. */
 static uint64_t place_of(const struct gw_seat *one)
 {
-    if (one->role == GW_ROLE_SERVER)
+    if (gw_seat_has_shard(one))
         return (uint64_t)one->server << 16 | one->thread;
     return (uint64_t)1 << 48 | one->id;
 }
@@ -93,6 +93,8 @@ size_t gw_coordinator_status(const struct gw_coordinator *self,
                              UINT64_MAX, &own);
     if (used < room)
         used += gw_vacant_print(self, text + used, room - used);
+    if (used < room)
+        used += gw_copies_print(self, text + used, room - used);
     while (used < room) {
         const struct gw_seat *next = NULL;
         for (const struct gw_seat *one = gw_roster_first(self); one;

@@ -30,11 +30,13 @@ struct gw_teller {
 };
 
 /* A member may dial another: workers dial every shard and, if they could sum
-   together, each other; shards dial the first shard. */
+   together, each other; shards dial the first shard, and standbys the shards
+   that they stand by for, in whose place they may come to be. */
 static int dials(const struct gw_seat *from, const struct gw_seat *to)
 {
-    if (to->role == GW_ROLE_SERVER)
-        return from->role == GW_ROLE_WORKER || to->id == 0;
+    if (gw_seat_has_shard(to))
+        return from->role == GW_ROLE_WORKER || to->id == 0 ||
+               to->id == from->id;
     return from->role == GW_ROLE_WORKER && from->address[0] && to->address[0] &&
            from->id > to->id &&
            from->id / GW_GROUP_MAX == to->id / GW_GROUP_MAX;
@@ -45,11 +47,13 @@ static struct gw_view_member view_of(struct gw_coordinator *self,
                                      const struct gw_seat *one,
                                      const struct gw_seat *to)
 {
+    /* a server that has no copy yet, or has lost it, is the standby of none */
+    int is_named = !one->is_lost && one->id != GW_RANK_NONE;
     struct gw_view_member member = {
-        .role = one->role,
+        .role = is_named ? one->role : GW_ROLE_STANDBY,
         .id = one->id,
         .server = one->server,
-        .incarnation = one->incarnation,
+        .incarnation = is_named ? one->incarnation : 0,
         .address = one->address,
         .host = one->host,
         .machine = one->machine,
@@ -62,17 +66,17 @@ static struct gw_view_member view_of(struct gw_coordinator *self,
     return member;
 }
 
-static void tell_members(struct gw_coordinator *self, struct gw_seat *to)
+static void
+tell_members(struct gw_coordinator *self, struct gw_seat *to, uint64_t epoch)
 {
     const struct gw_teller *teller = self->teller;
     struct gw_view_member part[GW_MEMBERS_PER_PART];
     uint32_t next = to->telling.members;
-    struct gw_message message = {
-        .kind = GW_MESSAGE_VIEW,
-        .view = {.epoch = gw_member_epoch(self->member),
-                 .members_total = teller->members,
-                 .members_first = next,
-                 .members = part}};
+    struct gw_message message = {.kind = GW_MESSAGE_VIEW,
+                                 .view = {.epoch = epoch,
+                                          .members_total = teller->members,
+                                          .members_first = next,
+                                          .members = part}};
     struct gw_view *view = &message.view;
     for (size_t bytes = 0;
          next < teller->members && view->members_n < GW_MEMBERS_PER_PART &&
@@ -91,6 +95,8 @@ void gw_coordinator_tell_member(struct gw_coordinator *self,
                                 uint64_t epoch,
                                 const struct gw_seat *one)
 {
+    while (to->telling.members < self->teller->members)
+        tell_members(self, to, epoch - 1); /* this one is later than that */
     const struct gw_view_member member = view_of(self, one, to);
     const struct gw_message message = {.kind = GW_MESSAGE_VIEW,
                                        .view = {.epoch = epoch,
@@ -98,6 +104,17 @@ void gw_coordinator_tell_member(struct gw_coordinator *self,
                                                 .members_n = 1,
                                                 .members = &member}};
     gw_coordinator_tell(self, to->peer, &message);
+}
+
+uint64_t gw_coordinator_tell_everybody(struct gw_coordinator *self,
+                                       const struct gw_seat *one)
+{
+    uint64_t epoch = gw_member_epoch(self->member) + 1;
+    gw_member_set_epoch(self->member, epoch);
+    for (struct gw_seat *to = gw_roster_first(self); to; to = to->next)
+        if (to->telling.members > 0)
+            gw_coordinator_tell_member(self, to, epoch, one);
+    return epoch;
 }
 
 static void tell_keys(struct gw_coordinator *self, struct gw_seat *to)
@@ -126,15 +143,17 @@ static void tell_start(struct gw_coordinator *self, struct gw_seat *to)
 /* The next message. 0: there is none, or not yet. */
 static int tell_next(struct gw_coordinator *self, struct gw_seat *to)
 {
+    if (to->telling.waits && to->role != GW_ROLE_WORKER)
+        return 0; /* it has no shard yet */
     if (to->telling.members < self->teller->members)
-        tell_members(self, to);
+        tell_members(self, to, gw_member_epoch(self->member));
     else if (to->telling.compares &&
              to->telling.keys < gw_declaration(self)->keys_total)
         tell_keys(self, to);
     else if (self->phase < GW_PHASE_STARTING || to->telling.started ||
              to->telling.waits)
         return 0;
-    else if (to->role == GW_ROLE_SERVER &&
+    else if (gw_seat_has_shard(to) &&
              to->telling.keys < gw_declaration(self)->keys_total)
         tell_keys(self, to);
     else
@@ -189,7 +208,7 @@ void gw_teller_close(struct gw_coordinator *self)
 static enum gw_status number_seats(struct gw_coordinator *self)
 {
     struct gw_teller *teller = self->teller;
-    uint32_t members = gw_roster_workers(self) + gw_roster_shards(self), n = 0;
+    uint32_t members = gw_roster_members(self), n = 0;
     teller->seat = calloc(members, sizeof *teller->seat);
     if (!teller->seat || gw_backlog_open(&teller->backlog, members) != GW_OK)
         return GW_ENOMEM;

@@ -303,7 +303,7 @@ static void tell_shards(struct gw_coordinator *self)
     while ((one = find_untold(self))) {
         one->is_told = 1;
         for (struct gw_seat *to = gw_roster_first(self); to; to = to->next)
-            if (to->role == GW_ROLE_SERVER)
+            if (gw_seat_has_shard(to) && to->telling.members > 0)
                 gw_coordinator_tell_member(self, to, one->epoch, one->who);
     }
 }
@@ -318,6 +318,16 @@ static void name_to_shards(struct gw_coordinator *self, struct vacancy *vacancy)
     vacancy->least = UINT64_MAX;
     vacancy->most = 0;
     gw_register_write(self, tell_shards);
+}
+
+void gw_vacant_ask_again(struct gw_coordinator *self)
+{
+    for (struct vacancy *one = self->vacancies->first; one; one = one->next) {
+        if (!one->epoch)
+            continue;
+        gw_member_set_epoch(self->member, gw_member_epoch(self->member) + 1);
+        name_to_shards(self, one);
+    }
 }
 
 void gw_vacant_declared(struct gw_coordinator *self,
@@ -375,21 +385,11 @@ static int is_sound(const struct vacancy *vacancy)
            vacancy->most - vacancy->least <= 1;
 }
 
-void gw_vacant_standing(struct gw_coordinator *self,
-                        struct gw_seat *shard,
-                        const struct gw_standing *standing)
+static void add_standing(struct gw_coordinator *self,
+                         struct vacancy *vacancy,
+                         const struct gw_seat *shard,
+                         const struct gw_standing *standing)
 {
-    struct vacancy *vacancy = self->vacancies->first;
-    if (standing->epoch <= shard->stood ||
-        standing->epoch > gw_member_epoch(self->member)) {
-        gw_peer_reject(shard->peer, 0, "an answer to a view that it never got");
-        return;
-    }
-    shard->stood = standing->epoch;
-    while (vacancy && vacancy->epoch != standing->epoch)
-        vacancy = vacancy->next;
-    if (!vacancy)
-        return; /* of a worker that has died since */
     vacancy->standing++;
     vacancy->ready &= standing->ready;
     if (shard->id == 0)
@@ -406,6 +406,25 @@ void gw_vacant_standing(struct gw_coordinator *self,
         gw_coordinator_end_and_look(
             self, GW_EDEAD, "%s; shards stand too far apart to replace it",
             vacancy->died);
+}
+
+int gw_vacant_standing(struct gw_coordinator *self,
+                       struct gw_seat *shard,
+                       const struct gw_standing *standing)
+{
+    struct vacancy *vacancy = self->vacancies->first;
+    if (standing->epoch <= shard->stood ||
+        standing->epoch > gw_member_epoch(self->member) ||
+        shard->role != GW_ROLE_SERVER || shard->id == GW_RANK_NONE) {
+        gw_peer_reject(shard->peer, 0, "an answer to a view that it never got");
+        return 0;
+    }
+    shard->stood = standing->epoch;
+    while (vacancy && vacancy->epoch != standing->epoch)
+        vacancy = vacancy->next;
+    if (vacancy) /* of a worker that has not died since */
+        add_standing(self, vacancy, shard, standing);
+    return 1;
 }
 
 /* ---- the end of the wait ---- */

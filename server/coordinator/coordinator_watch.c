@@ -56,7 +56,7 @@ static int has_declared(const struct gw_seat *who)
 
 static int is_ready(const struct gw_seat *who)
 {
-    return who->role != GW_ROLE_SERVER || who->ready;
+    return !gw_seat_has_shard(who) || who->ready;
 }
 
 static int has_left(const struct gw_seat *who)

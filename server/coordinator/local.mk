@@ -3,6 +3,7 @@ libserver_a_SOURCES += \
 	%D%/coordinator.h \
 	%D%/coordinator_ahead.c \
 	%D%/coordinator_before.c \
+	%D%/coordinator_copies.c \
 	%D%/coordinator_ctl.c \
 	%D%/coordinator_decided.c \
 	%D%/coordinator_declare.c \
@@ -23,6 +24,7 @@ libserver_a_SOURCES += \
 	%D%/coordinator_members.h \
 	%D%/coordinator_message.c \
 	%D%/coordinator_origin.c \
+	%D%/coordinator_places.c \
 	%D%/coordinator_regimes.c \
 	%D%/coordinator_register.c \
 	%D%/coordinator_rejoin.c \

@@ -1,0 +1,280 @@
+/*
+ * Copies of shards (cluster.copies = 2): each has a standby in another server
+ * process, on another host where there is one.
+ *
+ *   copying --> caught up --> it takes the place of its server
+ *
+ * The primary says that its standby has caught up; from then on it gives out
+ * nothing that the standby has not. So the death of a server process is no more
+ * than a view of a later epoch: its shards are at their standbys, and shards
+ * whose standby it had go on without one, until another process takes its place
+ * among the servers (coordinator_places.c).
+ */
+#include "config.h"
+
+#include "server/coordinator/coordinator_members.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "server/coordinator/coordinator_end.h"
+#include "server/coordinator/coordinator_keep.h"
+#include "server/coordinator/coordinator_run.h"
+
+/* ---- places ---- */
+
+/* Seats of one role, by server and thread: [n], the caller's. NULL: there is no
+   memory. */
+static struct gw_seat **
+list_of(const struct gw_coordinator *self, uint8_t role, uint32_t n)
+{
+    struct gw_seat **list = calloc((size_t)n + 1, sizeof *list);
+    uint32_t found = 0;
+    for (struct gw_seat *one = gw_roster_first(self); list && one;
+         one = one->next) {
+        uint32_t at = found;
+        if (one->role != role || found == n)
+            continue;
+        for (; at > 0 && (list[at - 1]->server > one->server ||
+                          (list[at - 1]->server == one->server &&
+                           list[at - 1]->thread > one->thread));
+             at--)
+            list[at] = list[at - 1];
+        list[at] = one;
+        found++;
+    }
+    return list;
+}
+
+/* Shards whose standby is on another host, where each has the one `turn`
+   further; -1: one would be in its own process. */
+static int64_t judge(struct gw_seat *const *shard,
+                     struct gw_seat *const *standby,
+                     uint32_t n,
+                     uint32_t turn)
+{
+    int64_t apart = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct gw_seat *other = standby[(i + turn) % n];
+        if (other->process == shard[i]->process)
+            return -1;
+        apart += other->machine != shard[i]->machine;
+    }
+    return apart;
+}
+
+static void note_hosts(struct gw_coordinator *self, uint32_t n, int64_t apart)
+{
+    uint32_t together = n - (uint32_t)apart;
+    if (together > 0)
+        gw_coordinator_note(self,
+                            "%u of %u shards have both copies on one host: "
+                            "the job outlives a server, and not that host",
+                            together, n);
+}
+
+static void give_standbys(struct gw_coordinator *self,
+                          struct gw_seat *const *shard,
+                          struct gw_seat *const *standby,
+                          uint32_t n)
+{
+    int64_t most = -1;
+    uint32_t best = 0;
+    for (uint32_t turn = 1; turn < n && most < n; turn++) {
+        int64_t apart = judge(shard, standby, n, turn);
+        if (apart > most) {
+            most = apart;
+            best = turn;
+        }
+    }
+    if (most < 0) {
+        gw_coordinator_end(self, GW_EUSAGE,
+                           "cluster.copies: a server has more threads than all "
+                           "others have room for; give all the same "
+                           "server.threads");
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        standby[(i + best) % n]->id = shard[i]->id;
+    note_hosts(self, n, most);
+}
+
+void gw_copies_place(struct gw_coordinator *self)
+{
+    uint32_t n = gw_roster_shards(self);
+    if (self->config->cluster.copies == 1)
+        return;
+    struct gw_seat **shard = list_of(self, GW_ROLE_SERVER, n);
+    struct gw_seat **standby = list_of(self, GW_ROLE_STANDBY, n);
+    if (shard && standby)
+        give_standbys(self, shard, standby, n);
+    else
+        gw_coordinator_end(self, GW_ENOMEM, "no memory for %u shards", n);
+    free(shard);
+    free(standby);
+}
+
+/* ---- caught up, or lost from sight ---- */
+
+uint32_t gw_copies_caught_up(const struct gw_coordinator *self)
+{
+    uint32_t n = 0;
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next)
+        n += one->role == GW_ROLE_STANDBY && one->caught;
+    return n;
+}
+
+size_t
+gw_copies_print(const struct gw_coordinator *self, char *text, size_t room)
+{
+    uint32_t shards = gw_roster_shards(self);
+    uint32_t two = gw_copies_caught_up(self);
+    if (self->config->cluster.copies == 1 || shards == 0)
+        return 0;
+    int n = snprintf(text, room, "%u of %u shards have two copies%s\n", two,
+                     shards, two < shards ? ": degraded" : "");
+    return n > 0 && (size_t)n < room ? (size_t)n : 0;
+}
+
+/* Both are heard here, and one must go. The standby can. */
+static void lost_from_sight(struct gw_coordinator *self,
+                            const struct gw_seat *who,
+                            const struct gw_seat *standby)
+{
+    char text[GW_ERROR_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s is not heard by %s, whose copy it has",
+             standby->peer->name, who->peer->name);
+    if (!gw_copies_lose(self, standby, text))
+        gw_coordinator_note(self, "%s", text);
+}
+
+static void caught_up(struct gw_coordinator *self, struct gw_seat *standby)
+{
+    uint32_t shards = gw_roster_shards(self);
+    standby->caught = 1;
+    if (gw_copies_caught_up(self) < shards)
+        return;
+    if (!standby->again)
+        gw_log_info(self->log, "all %u shard%s have two copies", shards,
+                    gw_plural(shards));
+    else
+        gw_coordinator_note(self, "all %u shard%s have two copies again",
+                            shards, gw_plural(shards));
+}
+
+void gw_copies_got_caught(struct gw_coordinator *self,
+                          struct gw_seat *who,
+                          const struct gw_caught *caught)
+{
+    struct gw_seat *standby = gw_roster_find(self, GW_ROLE_STANDBY, who->id);
+    if (!standby || standby->incarnation != caught->incarnation ||
+        who->role != GW_ROLE_SERVER)
+        return; /* it has been lost since */
+    if (caught->lost)
+        lost_from_sight(self, who, standby);
+    else if (!standby->caught)
+        caught_up(self, standby);
+}
+
+/* ---- a death ---- */
+
+static struct gw_seat *standby_of(const struct gw_coordinator *self,
+                                  const struct gw_seat *who)
+{
+    struct gw_seat *standby = gw_roster_find(self, GW_ROLE_STANDBY, who->id);
+    return standby && standby->caught && standby->process != who->process
+               ? standby
+               : NULL;
+}
+
+/* Each of its shards has a copy elsewhere. */
+int gw_copies_can_lose(const struct gw_coordinator *self,
+                       const struct gw_seat *who)
+{
+    const struct gw_seat *one = gw_roster_first(self);
+    if (self->phase != GW_PHASE_RUNNING || !gw_seat_has_shard(who) ||
+        self->config->cluster.copies == 1)
+        return 0;
+    for (; one; one = one->next)
+        if (one->role == GW_ROLE_SERVER && one->process == who->process &&
+            one->id != GW_RANK_NONE && !standby_of(self, one))
+            return 0;
+    return 1;
+}
+
+static void leave_seat(struct gw_coordinator *self, struct gw_seat *who)
+{
+    gw_peer_close(who->peer);
+    gw_ahead_forget(self, who);
+    gw_roster_remove(self, who);
+    gw_files_forget(who);
+    who->peer = NULL;
+    who->is_lost = 1;
+}
+
+/* Shard 0 is another process: what it was asked for is asked of it. */
+static void ask_leader(struct gw_coordinator *self)
+{
+    gw_stop_rejoined(self);
+    gw_keeper_tell_stored(self);
+    gw_ctl_ask_again(self);
+}
+
+static void lose_thread(struct gw_coordinator *self, struct gw_seat *who)
+{
+    struct gw_seat *standby =
+        who->role == GW_ROLE_SERVER ? standby_of(self, who) : NULL;
+    leave_seat(self, who);
+    if (who->id == GW_RANK_NONE)
+        return; /* nobody else knows it */
+    if (standby)
+        standby->role = GW_ROLE_SERVER;
+    gw_coordinator_tell_everybody(self, standby ? standby : who);
+    if (standby && standby->id == 0)
+        ask_leader(self);
+}
+
+/* Any thread of the process. */
+static struct gw_seat *find_thread(const struct gw_coordinator *self,
+                                   uint64_t process)
+{
+    struct gw_seat *one = gw_roster_first(self);
+    while (one && (!gw_seat_has_shard(one) || one->process != process))
+        one = one->next;
+    return one;
+}
+
+static uint32_t count_shards(const struct gw_coordinator *self,
+                             uint64_t process)
+{
+    uint32_t n = 0;
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next)
+        n += one->role == GW_ROLE_SERVER && one->process == process &&
+             one->id != GW_RANK_NONE;
+    return n;
+}
+
+int gw_copies_lose(struct gw_coordinator *self,
+                   const struct gw_seat *who,
+                   const char *died)
+{
+    const uint64_t process = who->process;
+    const struct gw_seat was = *who;
+    uint32_t shards = count_shards(self, process);
+    struct gw_seat *one;
+    if (!gw_copies_can_lose(self, who))
+        return 0;
+    if (shards > 0)
+        gw_coordinator_note(self,
+                            "%s; its %s on at other servers, and nothing is "
+                            "lost",
+                            died, shards == 1 ? "shard goes" : "shards go");
+    else
+        gw_coordinator_note(self, "%s; it had copies only", died);
+    while ((one = find_thread(self, process)))
+        lose_thread(self, one);
+    gw_places_lose(self, &was);
+    return 1;
+}
