@@ -326,16 +326,14 @@ enum gw_status gw_client_score(struct gw_client *client,
                                uint64_t samples,
                                struct gw_client_score *score)
 {
-    struct gw_message message = {
-        .kind = GW_MESSAGE_SCORE,
-        .score = {.loss = loss, .correct = correct, .samples = samples}};
+    struct gw_score own = {
+        .loss = loss, .correct = correct, .samples = samples};
     gw_loop_enter(client->loop);
     /* ranks at clocks of their own meet at one step */
-    message.score.clock = gw_client_is_per_push(client)
-                              ? gw_client_standstill(client).step
-                              : clock;
-    gw_client_begin_score(client, message.score.clock);
-    gw_client_tell(client, gw_client_shard_peer(client, 0), &message);
+    own.clock = gw_client_is_per_push(client)
+                    ? gw_client_standstill(client).step
+                    : clock;
+    gw_client_begin_score(client, &own);
     gw_loop_leave(client->loop);
     enum gw_status status =
         gw_client_wait_for(client, gw_client_has_score, GW_WAITING_SCORE);

@@ -11,22 +11,34 @@
 
 #define WANTS_PER_FRAME (GW_MESSAGE_BYTES_MAX / GW_WANT_BYTES)
 
-void gw_client_connect(struct gw_client *client)
+/* 0: the client has failed. */
+static int connect_to(struct gw_client *client, uint32_t shard)
 {
     struct gw_error error;
-    for (uint32_t s = 0; s < gw_client_shards(client); s++) {
-        enum gw_status status = gw_client_shard_dial(client, s, &error);
-        if (status == GW_OK) {
-            status = gw_client_out_window(client, s);
-            if (status != GW_OK)
-                gw_fail(&error, status, "no memory for windows");
-        }
-        if (status != GW_OK) {
-            gw_client_fail(client, status, "server %u (%s): %s", s,
-                           gw_client_shard_host(client, s), error.text);
-            return;
-        }
-    }
+    enum gw_status status = gw_client_shard_dial(client, shard, &error);
+    if (status == GW_OK && gw_client_out_window(client, shard) != GW_OK)
+        status = gw_fail(&error, GW_ENOMEM, "no memory for windows");
+    if (status != GW_OK)
+        gw_client_fail(client, status, "server %u (%s): %s", shard,
+                       gw_client_shard_host(client, shard), error.text);
+    return status == GW_OK;
+}
+
+void gw_client_connect(struct gw_client *client)
+{
+    uint32_t s = 0;
+    while (s < gw_client_shards(client) && connect_to(client, s))
+        s++;
+}
+
+/* Before the first time it is dialled with the others. */
+void gw_client_reconnect(struct gw_client *client,
+                         const struct gw_view_member *member)
+{
+    int is_dialled = gw_client_shard_peer(client, member->id) != NULL;
+    gw_client_shard_rename(client, member);
+    if (is_dialled)
+        connect_to(client, member->id);
 }
 
 int gw_client_windows_open(const struct gw_client *client)
@@ -119,6 +131,14 @@ static void want_again(struct gw_client *client, uint32_t shard, unsigned link)
     }
 }
 
+static void send_again(struct gw_client *client, uint32_t shard, unsigned link)
+{
+    if (!client->chunk || !gw_client_shard_is_open(client, shard))
+        return;
+    push_again(client, shard, link);
+    want_again(client, shard, link);
+}
+
 void gw_client_link_up(struct gw_client *client,
                        struct gw_peer *peer,
                        unsigned link)
@@ -128,8 +148,21 @@ void gw_client_link_up(struct gw_client *client,
         return;
     gw_client_out_link_up(client, shard, link);
     gw_client_terms_link_up(client, shard, link);
-    if (!client->chunk || !gw_client_windows_open(client))
+    send_again(client, shard, link);
+}
+
+/* With the last one that is needed, what could not be sent before is sent. */
+void gw_client_got_window(void *actor,
+                          struct gw_peer *peer,
+                          const struct gw_message *message)
+{
+    struct gw_client *client = actor;
+    uint32_t shard = gw_client_shard_of(client, peer);
+    if (shard == gw_client_shards(client))
         return;
-    push_again(client, shard, link);
-    want_again(client, shard, link);
+    int was_open = gw_client_shard_is_open(client, shard);
+    gw_client_shard_take_window(client, shard, &message->window);
+    for (unsigned link = 0; link < peer->links && !was_open; link++)
+        if (gw_peer_is_up(peer, link))
+            send_again(client, shard, link);
 }

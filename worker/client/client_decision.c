@@ -29,8 +29,9 @@ struct gw_client_decisions {
     _Atomic uint64_t called; /* clock + 1 at which they stand; 0: none */
     _Atomic int quiesced;    /* from a quiesce to its end, or the job's */
 
-    uint64_t scoring_step; /* the step that the caller waits for */
-    uint64_t scored_step;  /* + 1, of the last result */
+    struct gw_score scoring; /* for which the caller waits */
+    int scores_wait;         /* there is one */
+    uint64_t scored_step;    /* + 1, of the last result */
     struct gw_client_score score;
 };
 
@@ -203,10 +204,18 @@ void gw_client_got_decision(void *actor,
     const struct gw_decision *decision = &message->decision;
     uint32_t stands_for = decision->stands_for ? decision->stands_for : 1;
     (void)peer;
-    if (decision->number != atomic_load(&decisions->followed) + stands_for) {
+    uint64_t followed = atomic_load(&decisions->followed);
+    /* a server in the place of shard 0 says again what that one had told */
+    if (client->job->config.cluster.copies > 1) {
+        if (decision->number <= followed)
+            return;
+        if (decision->number - followed < stands_for)
+            stands_for = (uint32_t)(decision->number - followed);
+    }
+    if (decision->number != followed + stands_for) {
         gw_client_fail(client, GW_EPROTO,
                        "decision %" PRIu64 " came after decision %" PRIu64,
-                       decision->number, atomic_load(&decisions->followed));
+                       decision->number, followed);
         return;
     }
     if (decision->kind < KINDS)
@@ -305,20 +314,37 @@ int gw_client_is_scored(const struct gw_client *client)
     return client->decisions->scores && !gw_client_renews(client);
 }
 
-void gw_client_begin_score(struct gw_client *client, uint64_t step)
+static void tell_score(struct gw_client *client)
 {
-    client->decisions->scoring_step = step;
+    const struct gw_message message = {.kind = GW_MESSAGE_SCORE,
+                                       .score = client->decisions->scoring};
+    gw_client_tell(client, gw_client_shard_peer(client, 0), &message);
+}
+
+void gw_client_begin_score(struct gw_client *client,
+                           const struct gw_score *score)
+{
+    client->decisions->scoring = *score;
+    client->decisions->scores_wait = 1;
+    if (!gw_client_is_over(client))
+        tell_score(client);
+}
+
+void gw_client_score_again(struct gw_client *client)
+{
+    if (client->decisions->scores_wait && !gw_client_has_score(client))
+        tell_score(client);
 }
 
 uint64_t gw_client_scored_step(const struct gw_client *client)
 {
-    return client->decisions->scoring_step;
+    return client->decisions->scoring.clock;
 }
 
 int gw_client_has_score(const struct gw_client *client)
 {
     return client->decisions->scored_step ==
-           client->decisions->scoring_step + 1;
+           client->decisions->scoring.clock + 1;
 }
 
 int gw_client_was_scored(const struct gw_client *client, uint64_t step)

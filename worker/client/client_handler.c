@@ -103,6 +103,14 @@ static void link_down(void *owner,
                        why, gw_status_text(status));
 }
 
+/* Another process listens at the address of a server: a view will say which
+   one has its shard. */
+static int awaits_another(const struct gw_client *client, enum gw_status status)
+{
+    return status == GW_EREFUSED && client->job &&
+           client->job->config.cluster.copies > 1;
+}
+
 static void
 lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
@@ -115,6 +123,8 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
     else if (status == GW_ETIMEOUT)
         gw_log_info(client->log, "%s: silent for %.1f s", peer->name,
                     (double)gw_peer_silent_us(peer) / 1e6);
+    else if (awaits_another(client, status))
+        gw_log_info(client->log, "%s: %s", peer->name, why);
     else
         gw_client_fail(client, status, "%s: %s", peer->name, why);
 }

@@ -98,10 +98,10 @@ static enum gw_status open_windows(struct gw_host_group *group,
              who->host);
     struct gw_message message = {
         .kind = GW_MESSAGE_WINDOW,
-        .window = {GW_FRAME_PARTS, who->own_gradients, bytes}};
+        .window = {GW_FRAME_PARTS, who->own_gradients, bytes, 0}};
     gw_client_tell(client, peer, &message);
     message.window =
-        (struct gw_window_open){GW_FRAME_WEIGHTS, who->own_weights, landing};
+        (struct gw_window_open){GW_FRAME_WEIGHTS, who->own_weights, landing, 0};
     gw_client_tell(client, peer, &message);
     gw_host_group_tell_words(group, who);
     return GW_OK;

@@ -186,10 +186,11 @@ int gw_client_next_on_host(struct gw_client *client,
 enum gw_status gw_client_out_window(struct gw_client *client, uint32_t number)
 {
     struct gw_client_out *out = client->out;
+    struct out_shard *shard = &out->shard[number];
+    shard->exported = shard->read = shard->unread = shard->unseeing = 0;
     return gw_window_open(&gw_client_shard_peer(client, number)->windows,
                           GW_FRAME_EXPORTED, out->gradients,
-                          client->map->arena_bytes,
-                          &out->shard[number].gradients);
+                          client->map->arena_bytes, &shard->gradients);
 }
 
 /* The link before broke while something that was exported over it had no

@@ -234,6 +234,7 @@ void gw_client_send_chunk(struct gw_client *client, uint32_t index)
     outgoing->due = outgoing->sending > 0;
     if ((!chunk->pushed && !chunk->seeding) || outgoing->sending ||
         !gw_peer_is_up(peer, link) ||
+        !gw_client_shard_is_open(client, place->shard) ||
         !gw_client_out_find(client, index, &bytes))
         return;
     outgoing->sending = is_sum(chunk) ? 2 : 1;

@@ -154,6 +154,24 @@ static void add_member(struct gw_client *client,
         gw_client_shard_named(client, member);
 }
 
+/* A later view: other servers of shards. */
+static void take_later_view(struct gw_client *client,
+                            const struct gw_view *view)
+{
+    gw_member_set_epoch(client->member, view->epoch);
+    for (uint32_t i = 0; i < view->members_n; i++) {
+        const struct gw_view_member *member = &view->members[i];
+        if (member->role != GW_ROLE_SERVER ||
+            member->id >= gw_client_shards(client))
+            continue;
+        gw_client_reconnect(client, member);
+        if (member->id == 0 && !gw_client_is_over(client)) {
+            gw_client_score_again(client);
+            gw_client_save_renew(client);
+        }
+    }
+}
+
 void gw_client_got_view(void *actor,
                         struct gw_peer *peer,
                         const struct gw_message *message)
@@ -162,6 +180,11 @@ void gw_client_got_view(void *actor,
     struct gw_client_session *session = client->session;
     const struct gw_view *view = &message->view;
     (void)peer;
+    if (session->view_complete && client->job->config.cluster.copies > 1 &&
+        view->epoch > gw_member_epoch(client->member)) {
+        take_later_view(client, view);
+        return;
+    }
     if (!view_is_in_order(client, view)) {
         gw_client_fail(client, GW_EPROTO,
                        "a view came out of order, or names more members than "

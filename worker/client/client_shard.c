@@ -65,6 +65,20 @@ void gw_client_shard_named(struct gw_client *client,
     client->shards->n++;
 }
 
+void gw_client_shard_rename(struct gw_client *client,
+                            const struct gw_view_member *member)
+{
+    struct shard *shard = &client->shards->shard[member->id];
+    if (shard->peer)
+        gw_peer_close(shard->peer);
+    shard->incarnation = member->incarnation;
+    shard->server = member->server;
+    snprintf(shard->address, sizeof shard->address, "%s", member->address);
+    snprintf(shard->host, sizeof shard->host, "%s", member->host);
+    shard->landing = shard->seeds = GW_WINDOW_NONE;
+    shard->peer = NULL;
+}
+
 int gw_client_shards_are_named(const struct gw_client *client)
 {
     for (uint32_t s = 0; s < client->shards->n; s++)
@@ -166,36 +180,34 @@ uint32_t gw_client_weights_window(const struct gw_client *client,
     return client->shards->shard[shard].weights[encoding];
 }
 
-void gw_client_got_window(void *actor,
-                          struct gw_peer *peer,
-                          const struct gw_message *message)
+void gw_client_shard_take_window(struct gw_client *client,
+                                 uint32_t number,
+                                 const struct gw_window_open *window)
 {
-    struct gw_client *client = actor;
-    const struct gw_window_open *window = &message->window;
-    uint32_t s = gw_client_shard_of(client, peer);
-    if (s == client->shards->n)
-        return;
-    uint64_t bytes = client->map->shard_bytes[s];
-    if (window->bytes < bytes || window->id == GW_WINDOW_NONE) {
+    struct shard *shard = &client->shards->shard[number];
+    uint64_t bytes = client->map->shard_bytes[number];
+    if (window->bytes < bytes || window->id == GW_WINDOW_NONE)
         gw_client_fail(client, GW_EMISMATCH,
                        "%s opened a window of %llu bytes, its shard has %llu",
-                       peer->name, (unsigned long long)window->bytes,
+                       shard->peer->name, (unsigned long long)window->bytes,
                        (unsigned long long)bytes);
-        return;
-    }
-    if (window->kind == GW_FRAME_PUSH)
-        client->shards->shard[s].landing = window->id;
+    else if (window->kind == GW_FRAME_PUSH)
+        shard->landing = window->id;
     else if (window->kind == GW_FRAME_SEED)
-        client->shards->shard[s].seeds = window->id;
+        shard->seeds = window->id;
+}
+
+int gw_client_shard_is_open(const struct gw_client *client, uint32_t number)
+{
+    const struct shard *shard = &client->shards->shard[number];
+    return shard->landing != GW_WINDOW_NONE &&
+           (client->job->rank > 0 || shard->seeds != GW_WINDOW_NONE);
 }
 
 int gw_client_shards_are_open(const struct gw_client *client)
 {
-    const struct gw_client_shards *shards = client->shards;
-    for (uint32_t s = 0; s < shards->n; s++)
-        if (shards->shard[s].landing == GW_WINDOW_NONE ||
-            (client->job->rank == 0 &&
-             shards->shard[s].seeds == GW_WINDOW_NONE))
+    for (uint32_t s = 0; s < client->shards->n; s++)
+        if (!gw_client_shard_is_open(client, s))
             return 0;
     return 1;
 }

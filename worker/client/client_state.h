@@ -225,7 +225,10 @@ uint64_t gw_client_leave_standstill(struct gw_client *client);
 /* All ranks meet at the last clock of the job, by the last decision. */
 void gw_client_meet_at_end(struct gw_client *client, uint64_t clock);
 /* The evaluation of that step is given to shard 0; and its result. */
-void gw_client_begin_score(struct gw_client *client, uint64_t step);
+void gw_client_begin_score(struct gw_client *client,
+                           const struct gw_score *score);
+/* Shard 0 is another process: it gets a score that is not decided. */
+void gw_client_score_again(struct gw_client *client);
 uint64_t gw_client_scored_step(const struct gw_client *client);
 int gw_client_has_score(const struct gw_client *client);
 struct gw_client_score gw_client_last_score(const struct gw_client *client);
@@ -351,6 +354,9 @@ int gw_client_shards_are_expected(const struct gw_client *client);
 /* The view names a shard. */
 void gw_client_shard_named(struct gw_client *client,
                            const struct gw_view_member *member);
+/* Another server has the shard: it is neither dialled nor open. */
+void gw_client_shard_rename(struct gw_client *client,
+                            const struct gw_view_member *member);
 /* Every number below the count of shards has been named. */
 int gw_client_shards_are_named(const struct gw_client *client);
 void gw_client_set_connections(struct gw_client *client, unsigned connections);
@@ -375,8 +381,11 @@ uint32_t gw_client_seeds_window(const struct gw_client *client, uint32_t shard);
 uint32_t gw_client_weights_window(const struct gw_client *client,
                                   uint32_t shard,
                                   enum gw_encoding encoding);
-gw_message_handle_fn gw_client_got_window;
-/* All windows for pushes and seeds are there. */
+void gw_client_shard_take_window(struct gw_client *client,
+                                 uint32_t shard,
+                                 const struct gw_window_open *window);
+/* Its windows for pushes and seeds are there; those of all are. */
+int gw_client_shard_is_open(const struct gw_client *client, uint32_t shard);
 int gw_client_shards_are_open(const struct gw_client *client);
 /* The connection to its shard over which a chunk goes. */
 unsigned gw_client_link_of(const struct gw_client *client, uint32_t chunk);
@@ -384,6 +393,11 @@ unsigned gw_client_link_of(const struct gw_client *client, uint32_t chunk);
 /* ---- client_connect.c ---- */
 
 void gw_client_connect(struct gw_client *client);
+/* Another server has a shard: what has to be sent is sent when its windows are
+   here. */
+void gw_client_reconnect(struct gw_client *client,
+                         const struct gw_view_member *member);
+gw_message_handle_fn gw_client_got_window;
 /* All windows of shards, and of this host's workers, are there. */
 int gw_client_windows_open(const struct gw_client *client);
 void gw_client_link_up(struct gw_client *client,

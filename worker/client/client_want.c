@@ -108,8 +108,9 @@ static void post_want(struct key_want *want, enum order order)
     uint32_t first = map->key_chunk[want->key];
     struct gw_peer *peer = gw_client_shard_peer(client, want->shard);
     const struct gw_client_chunk *lacking = find_lacking(want);
-    if (!lacking || !gw_peer_is_up(peer, want->link))
-        return; /* asked again when the link is there */
+    if (!lacking || !gw_peer_is_up(peer, want->link) ||
+        !gw_client_shard_is_open(client, want->shard))
+        return; /* asked again when the link is there, and the windows */
     want->again = want->sending;
     if (want->sending)
         return;
