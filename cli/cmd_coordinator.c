@@ -204,6 +204,13 @@ static int on_vacant(void *owner, uint32_t rank)
     return 1;
 }
 
+static void on_server_vacant(void *owner, uint32_t pid)
+{
+    struct coordinator *command = owner;
+    if (command->process.parent_fd >= 0)
+        gw_parent_tell(command->process.parent_fd, "restart %" PRIu32, pid);
+}
+
 static void on_note(void *owner, const char *text)
 {
     struct coordinator *command = owner;
@@ -239,6 +246,7 @@ static const struct gw_coordinator_events events = {
     .score = on_score,
     .split = on_split,
     .vacant = on_vacant,
+    .server_vacant = on_server_vacant,
     .note = on_note,
     .warning = on_warning,
     .finished = on_finished,

@@ -192,8 +192,8 @@ static enum gw_status check_ports(const struct server *server,
     if (server->port_first == 0 || ports >= server->shards)
         return GW_OK;
     return gw_fail(error, GW_EUSAGE,
-                   "--port: %" PRIu64 " port%s too few for server.threads = "
-                   "%u, give a range such as %" PRIu64 "-%" PRIu64,
+                   "--port: %" PRIu64 " port%s too few for the %u threads of "
+                   "this server, give a range such as %" PRIu64 "-%" PRIu64,
                    ports, ports == 1 ? " is" : "s are", server->shards,
                    server->port_first, server->port_first + server->shards - 1);
 }
@@ -213,7 +213,8 @@ static enum gw_status look_at_cores(struct server *server,
 
 static enum gw_status open_shards(struct server *server, struct gw_error *error)
 {
-    server->shards = (uint32_t)server->config.server.threads;
+    server->shards = (uint32_t)(server->config.server.threads *
+                                server->config.cluster.copies);
     server->shard = calloc(server->shards, sizeof *server->shard);
     if (!server->shard ||
         getrandom(&server->number, sizeof server->number, 0) < 0)

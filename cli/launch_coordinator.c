@@ -66,7 +66,7 @@ static int start_coordinator(struct gw_launched *child)
     return failed;
 }
 
-/* A worker that the coordinator takes for dead; it may be silent and alive. */
+/* A member that the coordinator takes for dead; it may be silent and alive. */
 static void replace(struct gw_launched *coordinator, struct gw_launched *child)
 {
     const struct gw_launcher *launcher = coordinator->launcher;
@@ -92,8 +92,7 @@ static void replace_process(struct gw_launched *coordinator, const char *text)
 {
     struct gw_launcher *launcher = coordinator->launcher;
     pid_t pid = (pid_t)strtol(text, NULL, 10);
-    for (unsigned i = 1 + launcher->options->servers; i < launcher->children;
-         i++)
+    for (unsigned i = 1; i < launcher->children; i++)
         if (launcher->child[i].pid == pid)
             replace(coordinator, &launcher->child[i]);
 }

@@ -87,8 +87,11 @@ static void member_ended(struct gw_launched *child, int status)
     }
 }
 
+/* A server that is not replaced has a copy elsewhere. */
 void gw_launch_member_lost(struct gw_launched *child)
 {
+    if (strcmp(child->role, "server") == 0)
+        return;
     gw_launch_tell(gw_launch_coordinator(child->launcher), "none %u",
                    child->index);
 }

@@ -23,6 +23,7 @@ static void add_need(struct gw_server_need *sum,
     sum->landing += one->landing;
     sum->sums += one->sums;
     sum->ranks += one->ranks;
+    sum->copies += one->copies;
     sum->snapshot += one->snapshot;
     sum->shared += one->shared;
     sum->tables += one->tables;
@@ -183,6 +184,7 @@ size_t gw_needs_rows(const struct gw_needs *needs,
         {"landing slots", 0, 0, s->landing, 0, 0},
         {"reduced copy", 0, 0, s->sums, 0, 0},
         {"kept per worker", 0, 0, s->ranks, 0, 0},
+        {"copies of others", 0, 0, s->copies, 0, 0},
         {"checkpoint copy", 0, w->snapshot, s->snapshot, 0, 0},
         {"mapped of others", 0, w->shared, s->shared, 0, 1},
         {"tables", 0, w->tables, s->tables, 0, 1},
@@ -208,7 +210,7 @@ static uint64_t of_server(const struct gw_needs *needs)
 {
     const struct gw_server_need *s = &needs->server;
     return s->weights + s->states + s->landing + s->sums + s->ranks +
-           s->snapshot;
+           s->copies + s->snapshot;
 }
 
 uint64_t gw_needs_of_host(const struct gw_needs *needs,

@@ -23,10 +23,16 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* The threads of a server, standbys included. */
+static uint64_t shards_of(const struct gw_config *config)
+{
+    return config->server.threads * config->cluster.copies;
+}
+
 /* A link is a socket; over shm a server shares memory with each worker. */
 static uint64_t files_of_server(const struct gw_config *config)
 {
-    uint64_t threads = config->server.threads;
+    uint64_t threads = shards_of(config);
     uint64_t worker = gw_config_connections(config) + 1;
     return threads * (FILES_SHARD + config->cluster.workers * worker) +
            config->cluster.servers * threads;
@@ -42,7 +48,7 @@ static uint64_t files_of_worker(const struct gw_config *config)
 
 uint64_t gw_room_files(const struct gw_config *config, enum gw_role role)
 {
-    uint64_t shards = config->cluster.servers * config->server.threads;
+    uint64_t shards = config->cluster.servers * shards_of(config);
     switch (role) {
     case GW_ROLE_COORDINATOR:
         return FILES_BESIDE + config->cluster.workers + shards;
@@ -64,7 +70,7 @@ static unsigned threads_of(const struct gw_config *config, enum gw_role role)
     case GW_ROLE_COORDINATOR:
         return each + 1; /* the printer */
     case GW_ROLE_SERVER:
-        return each + (unsigned)config->server.threads - 1;
+        return each + (unsigned)shards_of(config) - 1;
     case GW_ROLE_WORKER:
         return each + 1 + (unsigned)config->worker.threads - 1;
     default:

@@ -68,38 +68,68 @@ server_finished(void *owner, enum gw_status status, const char *text)
     snprintf(server->text, sizeof server->text, "%s", text);
 }
 
+static void close_server(struct gw_world_server *server)
+{
+    gw_server_close(server->server);
+    gw_server_close(server->standby);
+    gw_loop_close(server->loop);
+}
+
+static void
+standby_finished(void *owner, enum gw_status status, const char *text)
+{
+    (void)owner, (void)status, (void)text;
+}
+
+/* The address of a thread of a server. */
+static void print_listen(const struct gw_world_options *options,
+                         size_t server,
+                         size_t thread,
+                         char text[16])
+{
+    size_t port = options->fixed_ports ? 7118 + 2 * server + thread : 0;
+    snprintf(text, 16, "any:%u", (unsigned)port);
+}
+
 static enum gw_status open_server(struct gw_world *world,
                                   const struct gw_world_options *options,
+                                  size_t i,
                                   struct gw_error *error)
 {
-    size_t i = world->servers;
     struct gw_world_server *server = &world->server[i];
     enum gw_status status =
         new_process(world, options, GW_ROLE_SERVER, i, &server->loop, error);
     if (status != GW_OK)
         return status;
-    const struct gw_server_options is = {
+    uint32_t threads = (uint32_t)options->config->cluster.copies;
+    char listen[2][16];
+    print_listen(options, i, 0, listen[0]);
+    print_listen(options, i, 1, listen[1]);
+    struct gw_server_options is = {
         .loop = server->loop,
         .transport = gw_transport_find("sim", error),
         .interface = "",
         .coordinator = world->address,
         .secret = options->secret,
-        .listen = "any:0",
+        .listen = listen[0],
         .host = "s",
         .machine = GW_WORLD_MACHINE + i,
-        .process = 200 + i,
+        .process = 200 + i + 1000 * world->servers_replaced,
         .pid = (uint32_t)(GW_WORLD_PID + i),
-        .threads = 1,
+        .threads = threads,
         .log = &world->log,
         .metrics = &server->metrics,
         .finished = server_finished,
         .owner = server,
     };
     status = gw_server_open(&is, &server->server, error);
+    is.thread = 1;
+    is.listen = listen[1];
+    is.finished = standby_finished;
+    if (status == GW_OK && threads > 1)
+        status = gw_server_open(&is, &server->standby, error);
     if (status != GW_OK)
-        gw_loop_close(server->loop);
-    else
-        world->servers++;
+        close_server(server);
     return status;
 }
 
@@ -165,8 +195,10 @@ static enum gw_status open_members(struct gw_world *world,
         return gw_fail(error, GW_ENOMEM,
                        "no memory for %zu workers and %zu servers", workers,
                        servers);
-    while (status == GW_OK && world->servers < servers)
-        status = open_server(world, options, error);
+    while (status == GW_OK && world->servers < servers) {
+        status = open_server(world, options, world->servers, error);
+        world->servers += status == GW_OK;
+    }
     while (status == GW_OK && world->workers < workers) {
         status = open_worker(world, options, world->workers, error);
         world->workers += status == GW_OK;
@@ -226,6 +258,54 @@ void gw_world_end_worker(struct gw_world *world, size_t i)
     worker->finished = 1;
 }
 
+/* It leaves everything as it is until the world is closed: closing it is what a
+   killed process does not come to. */
+struct gw_world_dead {
+    struct gw_loop *loop;
+    struct gw_coordinator *coordinator; /* or */
+    struct gw_world_server server;
+    struct gw_world_dead *next;
+};
+
+static enum gw_status bury(struct gw_world *world,
+                           const struct gw_world_dead *one,
+                           struct gw_error *error)
+{
+    struct gw_world_dead *dead = malloc(sizeof *dead);
+    if (!dead)
+        return gw_fail(error, GW_ENOMEM, "no memory for a dead process");
+    gw_sim_kill(one->loop);
+    *dead = *one;
+    dead->next = world->dead;
+    world->dead = dead;
+    return GW_OK;
+}
+
+/* Closing it is what a killed process does not come to: that is for the end. */
+void gw_world_end_server(struct gw_world *world, size_t i)
+{
+    struct gw_world_server *server = &world->server[i];
+    if (server->finished)
+        return;
+    gw_sim_kill(server->loop);
+    server->finished = server->killed = 1;
+    server->status = GW_EDEAD;
+}
+
+enum gw_status gw_world_replace_server(struct gw_world *world,
+                                       size_t i,
+                                       struct gw_error *error)
+{
+    struct gw_world_server *server = &world->server[i];
+    const struct gw_world_dead one = {.loop = server->loop, .server = *server};
+    enum gw_status status = bury(world, &one, error);
+    if (status != GW_OK)
+        return status;
+    *server = (struct gw_world_server){.metrics = server->metrics};
+    world->servers_replaced++;
+    return open_server(world, &world->options, i, error);
+}
+
 static void close_worker(struct gw_world *world, size_t i)
 {
     gw_world_end_worker(world, i);
@@ -241,26 +321,16 @@ enum gw_status gw_world_replace_worker(struct gw_world *world,
     return open_worker(world, &world->options, i, error);
 }
 
-/* It leaves everything as it is until the world is closed: closing it is what a
-   killed process does not come to. */
-struct gw_world_dead {
-    struct gw_loop *loop;
-    struct gw_coordinator *coordinator;
-    struct gw_world_dead *next;
-};
-
 enum gw_status gw_world_end_coordinator(struct gw_world *world,
                                         struct gw_error *error)
 {
     if (!world->loop)
         return GW_OK;
-    struct gw_world_dead *dead = malloc(sizeof *dead);
-    if (!dead)
-        return gw_fail(error, GW_ENOMEM, "no memory for a dead coordinator");
-    gw_sim_kill(world->loop);
-    *dead =
-        (struct gw_world_dead){world->loop, world->coordinator, world->dead};
-    world->dead = dead;
+    const struct gw_world_dead one = {.loop = world->loop,
+                                      .coordinator = world->coordinator};
+    enum gw_status status = bury(world, &one, error);
+    if (status != GW_OK)
+        return status;
     world->loop = NULL;
     world->coordinator = NULL;
     return GW_OK;
@@ -279,6 +349,8 @@ static void close_dead(struct gw_world *world)
     for (struct gw_world_dead *next, *one = world->dead; one; one = next) {
         next = one->next;
         gw_coordinator_close(one->coordinator);
+        gw_server_close(one->server.server);
+        gw_server_close(one->server.standby);
         gw_loop_close(one->loop);
         free(one);
     }
@@ -291,10 +363,8 @@ void gw_world_close(struct gw_world *world)
         return;
     for (size_t i = 0; i < world->workers; i++)
         close_worker(world, i);
-    for (size_t i = 0; i < world->servers; i++) {
-        gw_server_close(world->server[i].server);
-        gw_loop_close(world->server[i].loop);
-    }
+    for (size_t i = 0; i < world->servers; i++)
+        close_server(&world->server[i]);
     free(world->worker);
     free(world->server);
     gw_coordinator_close(world->coordinator);

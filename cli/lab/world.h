@@ -41,10 +41,11 @@ struct gw_world_worker {
 struct gw_world_server {
     struct gw_loop *loop;
     struct gw_server *server;
+    struct gw_server *standby; /* its other thread; NULL: it has none */
     struct gw_metrics metrics;
     enum gw_status status;
     char text[GW_ERROR_TEXT_BYTES];
-    int finished;
+    int finished, killed;
 };
 
 struct gw_world_options {
@@ -58,6 +59,7 @@ struct gw_world_options {
     /* Writes the name of a member's host. */
     void (*host)(
         void *owner, uint8_t role, size_t rank, char *name, size_t room);
+    int fixed_ports; /* a server in the place of another has its addresses */
     const struct gw_coordinator_events *events; /* the coordinator's */
     void (*sink)(void *context, const char *line, size_t bytes); /* the log's */
     enum gw_log_level level;
@@ -70,11 +72,13 @@ struct gw_world {
     struct gw_loop *loop; /* the coordinator's; NULL: it was killed */
     struct gw_coordinator *coordinator;
     char address[GW_ADDRESS_MAX];   /* of the coordinator, dead or alive */
-    struct gw_world_dead *dead;     /* coordinators that were killed */
+    struct gw_world_dead *dead;     /* coordinators and servers that were killed
+                                     */
     struct gw_world_worker *worker; /* [workers] */
     struct gw_world_server *server; /* [servers] */
     size_t workers, servers;
-    struct gw_config local; /* configuration of every host */
+    uint64_t servers_replaced; /* so often */
+    struct gw_config local;    /* configuration of every host */
     struct gw_log log;
 };
 
@@ -90,6 +94,15 @@ enum gw_status gw_world_open(const struct gw_world_options *options,
 /* Worker `i` is killed, if it has not ended, and counts as one that has. Where
    gw_sim_run allows that the world is changed, as the next. */
 void gw_world_end_worker(struct gw_world *world, size_t i);
+
+/* Server `i` is killed, with all its threads, if it has not ended. */
+void gw_world_end_server(struct gw_world *world, size_t i);
+
+/* Another server process in the place of server `i`, which is killed: on the
+   same host. GW_ENOMEM. */
+enum gw_status gw_world_replace_server(struct gw_world *world,
+                                       size_t i,
+                                       struct gw_error *error);
 
 /* Another worker process in the place of worker `i`: on the same host, and
    asking for the same rank. GW_ENOMEM. */
