@@ -47,6 +47,7 @@ dist_check_SCRIPTS += \
 	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
 	%D%/run/rank.sh \
+	%D%/run/copies.sh \
 	%D%/run/rejoin.sh \
 	%D%/run/replace.sh \
 	%D%/run/resume.sh \
@@ -83,6 +84,8 @@ check_PROGRAMS += \
 	%D%/sim/test_backup \
 	%D%/sim/test_bf16 \
 	%D%/sim/test_checkpoint \
+	%D%/sim/test_copies \
+	%D%/sim/test_copies_seeds \
 	%D%/sim/test_deaths \
 	%D%/sim/test_rejoin \
 	%D%/sim/test_rejoin_seeds \
@@ -439,6 +442,10 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_bf16_SOURCES = %D%/sim/test_bf16.c $(GW_CLUSTER)
 %C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_copies_seeds_SOURCES = %D%/sim/test_copies_seeds.c $(GW_CLUSTER) \
+	$(GW_SWEEP)
+%C%_sim_test_copies_SOURCES = %D%/sim/test_copies.c $(GW_CLUSTER) \
+	$(GW_SWEEP)
 %C%_sim_test_suspect_SOURCES = %D%/sim/test_suspect.c $(GW_CLUSTER) \
 	$(GW_SWEEP)
 %C%_sim_test_vacant_SOURCES = %D%/sim/test_vacant.c $(GW_CLUSTER)
@@ -818,7 +825,8 @@ GW_FUZZ_TARGETS = \
 	%D%/fuzz/fuzz_manifest \
 	%D%/fuzz/fuzz_npy \
 	%D%/fuzz/fuzz_safetensors \
-	%D%/fuzz/fuzz_session
+	%D%/fuzz/fuzz_session \
+	%D%/fuzz/fuzz_standby
 GW_FUZZ_RUNS = $(GW_FUZZ_TARGETS:=.run)
 FUZZ_SECONDS = 60
 

@@ -6,64 +6,10 @@
  */
 #include "config.h"
 
-#include <string.h>
-
-#include "server/server_state.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/session_acts.h"
 
 #define STEPS_MAX 300 /* of a program */
-
-#define VALUES 12
-
-static double some_value(struct input *input)
-{
-    double value;
-    uint64_t bits;
-    if (take(input, 1) < 200)
-        return (double)(take(input, 1) % 8);
-    bits = take(input, sizeof bits);
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* The next in order, mostly, and of a clock where the server may be. */
-static void do_decision(struct session_world *world, struct input *input)
-{
-    static const char *const words[] = {"async",    "sync",    "easgd:2",
-                                        "backup:1", "local:2", "dc-async",
-                                        "no word",  "ssp:1"};
-    const struct gw_server *server = world->server;
-    uint64_t clock = server->shard && server->shard->chunks > 0
-                         ? server->shard->chunk[0].version
-                         : 0;
-    double values[VALUES];
-    uint32_t ranks[SESSION_WORKERS + 1];
-    uint64_t clocks[SESSION_WORKERS + 1];
-    for (size_t i = 0; i < VALUES; i++)
-        values[i] = some_value(input);
-    for (uint32_t i = 0; i < SESSION_WORKERS + 1; i++) {
-        ranks[i] = (uint32_t)about(input, i);
-        clocks[i] = about(input, clock);
-    }
-    const struct gw_message message = {
-        .kind = GW_MESSAGE_DECISION,
-        .decision = {
-            .number = (uint32_t)about(input, server->decision + 1),
-            .kind = (uint8_t)(1 + take(input, 1) % 12),
-            .reason = (uint8_t)(take(input, 1) % 5),
-            .apply = take(input, 1) & 1,
-            .clock = about(input, clock + take(input, 1) % 3),
-            .values = values,
-            .values_n = (uint32_t)about(input, 10) % (VALUES + 1),
-            .ranks = ranks,
-            .ranks_n = (uint32_t)about(input, 1) % (SESSION_WORKERS + 2),
-            .clocks = clocks,
-            .clocks_n = (uint32_t)take(input, 1) % (SESSION_WORKERS + 2),
-            .policy = words[take(input, 1) % (sizeof words / sizeof *words)]}};
-    session_lead(world, &message);
-    session_pass_time(world, 500);
-}
 
 static void do_one(struct session_world *world, struct input *input)
 {
@@ -73,7 +19,7 @@ static void do_one(struct session_world *world, struct input *input)
     case 0:
     case 1:
     case 2:
-        do_decision(world, input);
+        session_do_decision(world, input);
         break;
     case 3:
     case 4:

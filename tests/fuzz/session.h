@@ -1,14 +1,15 @@
 /*
- * The world of fuzz_session.c and fuzz_follower.c, and of tests in tests/sim
- * that lie to a server: one server, in a simulation with a coordinator that
- * gives the job and then only listens, and with members that are logged in on
- * bare links, without the manners of one.
+ * The world of fuzz_session.c, fuzz_follower.c and fuzz_standby.c, and of tests
+ * in tests/sim that lie to a server: one server, in a simulation with a
+ * coordinator that gives the job and then only listens, and with members that
+ * are logged in on bare links, without the manners of one.
  */
 #ifndef GW_TESTS_FUZZ_SESSION_H
 #define GW_TESTS_FUZZ_SESSION_H
 
 #include "proto/config.h"
 #include "proto/control.h"
+#include "proto/copy.h"
 #include "proto/log.h"
 #include "proto/metrics.h"
 #include "proto/wire.h"
@@ -18,6 +19,7 @@
 
 #define SESSION_WORKERS 2
 #define SESSION_MEMBERS (SESSION_WORKERS + 2)
+#define SESSION_COPIES  2 /* more members, where shards have copies */
 #define SESSION_SENDERS 3 /* the workers, and shard 1 */
 #define SESSION_KEYS    3
 #define SESSION_TESTS   5 /* samples to test with: rank 0 has 2, rank 1 has 3 */
@@ -34,6 +36,7 @@ struct session_world;
 struct session_options {
     const char *const *settings; /* --set assignments, ended by NULL */
     uint32_t number; /* of the shard that is tested: 0 leads, 1 follows */
+    int stands_by;   /* it is the copy of shard 0, in a job with copies */
     int near;        /* the senders are where the server is, and are seen */
     int grouped;     /* the workers push sums */
     /* How the coordinator gives the job, to a server at which nobody logs in
@@ -61,6 +64,7 @@ struct session_world {
     struct gw_member *coordinator;
     struct gw_member *leader; /* shard 0, where the server is another */
     struct gw_peer *to_server, *leader_to_server; /* of these two */
+    uint32_t sums, arrays[GW_COPY_ARRAYS]; /* windows of the copy of shard 0 */
     struct gw_server *server;
     struct gw_transport *transport;
     struct session_sender sender[SESSION_SENDERS];
@@ -69,7 +73,8 @@ struct session_world {
     struct gw_config config;
     struct gw_key key[SESSION_KEYS];
     struct gw_map *map;
-    struct gw_view_member member[SESSION_MEMBERS];
+    struct gw_view_member member[SESSION_MEMBERS + SESSION_COPIES];
+    uint32_t members;
     char server_address[GW_ADDRESS_MAX];
     uint64_t server_incarnation;
     struct gw_quiesced quiesced; /* that shard 0 has heard last: numbers only */
@@ -100,6 +105,12 @@ void session_coordinate(struct session_world *world,
                         const struct gw_message *message);
 void session_lead(struct session_world *world,
                   const struct gw_message *message);
+
+/* A frame from shard 0, with a payload like that of session_send. */
+void session_lead_frame(struct session_world *world,
+                        const struct gw_frame *frame,
+                        const uint8_t *bytes,
+                        size_t n);
 
 /* Part of session_open: who may log in does. */
 void session_open_senders(struct session_world *world);

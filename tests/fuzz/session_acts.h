@@ -33,6 +33,10 @@ void session_do_message(struct session_sender *sender, struct input *input);
 void session_do_news(struct session_sender *sender, struct input *input);
 void session_do_any_message(struct session_sender *sender, struct input *input);
 
+/* From shard 0: the next in order, mostly, and of a clock where the server may
+   be. */
+void session_do_decision(struct session_world *world, struct input *input);
+
 void session_do_coordinate(struct session_world *world, struct input *input);
 
 /* Which workers push, and which want, as they should: two bits each. */

@@ -84,28 +84,27 @@ struct sending {
 static void on_sent(struct gw_send *send, enum gw_status status)
 {
     struct sending *sending = send->owner;
-    (void)status;
+    (void)status; /* what is lost is lost */
     sending->world->live -= sending->bytes;
     free(sending);
 }
 
-void session_send(struct session_sender *sender,
-                  const struct gw_frame *frame,
-                  const uint8_t *payload,
-                  size_t n)
+/* NULL: there is no memory, or no transport lets it through. */
+static struct sending *make_sending(struct session_world *world,
+                                    const struct gw_frame *frame,
+                                    const uint8_t *payload,
+                                    size_t n)
 {
-    struct session_world *world = sender->world;
     uint8_t bytes[GW_FRAME_BYTES];
     struct gw_frame read;
-    if (!sender->link || !sender->up || frame->length > PAYLOAD_BYTES ||
-        world->live > LIVE_BYTES)
-        return;
+    if (frame->length > PAYLOAD_BYTES || world->live > LIVE_BYTES)
+        return NULL;
     gw_frame_encode(frame, bytes);
     if (gw_frame_decode(bytes, &read) != GW_OK)
-        return;
+        return NULL;
     struct sending *sending = calloc(1, sizeof *sending + frame->length);
     if (!sending)
-        return;
+        return NULL;
     sending->world = world;
     sending->bytes = sizeof *sending + frame->length;
     world->live += sending->bytes;
@@ -115,7 +114,33 @@ void session_send(struct session_sender *sender,
                                      .payload = sending->payload,
                                      .done = on_sent,
                                      .owner = sending};
-    gw_link_send(sender->link, &sending->send);
+    return sending;
+}
+
+void session_send(struct session_sender *sender,
+                  const struct gw_frame *frame,
+                  const uint8_t *payload,
+                  size_t n)
+{
+    struct sending *sending =
+        sender->link && sender->up
+            ? make_sending(sender->world, frame, payload, n)
+            : NULL;
+    if (sending)
+        gw_link_send(sender->link, &sending->send);
+}
+
+void session_lead_frame(struct session_world *world,
+                        const struct gw_frame *frame,
+                        const uint8_t *payload,
+                        size_t n)
+{
+    struct gw_peer *peer = world->leader_to_server;
+    struct sending *sending = peer && gw_peer_is_up(peer, 0)
+                                  ? make_sending(world, frame, payload, n)
+                                  : NULL;
+    if (sending)
+        gw_peer_send(peer, 0, &sending->send);
 }
 
 void session_tell(struct session_sender *sender,
@@ -189,7 +214,8 @@ void session_open_senders(struct session_world *world)
         sender->rank = i < SESSION_WORKERS ? i : 1;
         gw_window_open(&sender->windows, GW_FRAME_WEIGHTS, world->arena,
                        world->map->arena_bytes, &sender->weights);
-        if (!world->options.give && (i < SESSION_WORKERS || !world->leader))
+        int admits = !world->options.give && !world->options.stands_by;
+        if (admits && (i < SESSION_WORKERS || !world->leader))
             session_dial(sender);
     }
     session_pass_time(world, 1000);

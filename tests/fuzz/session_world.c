@@ -79,22 +79,29 @@ void session_welcome(struct session_world *world)
             .welcome = {.rank = GW_RANK_NONE, .job = text, .tuned = ""}});
 }
 
-/* The shards, then the workers; the server is one of the shards. */
+/* The shards, then the workers, then copies; the server is one of the shards,
+   or the copy of the first. */
 static void list_members(struct session_world *world)
 {
-    for (uint32_t i = 0; i < SESSION_MEMBERS; i++) {
-        int shard = i < 2, self = i == world->options.number;
+    int stands_by = world->options.stands_by;
+    uint32_t own = stands_by ? SESSION_MEMBERS : world->options.number;
+    world->members = SESSION_MEMBERS + (stands_by ? SESSION_COPIES : 0);
+    for (uint32_t i = 0; i < world->members; i++) {
+        int copy = i >= SESSION_MEMBERS, shard = i < 2 || copy, self = i == own;
         world->member[i] = (struct gw_view_member){
-            .role = shard ? GW_ROLE_SERVER : GW_ROLE_WORKER,
+            .role = copy    ? GW_ROLE_STANDBY
+                    : shard ? GW_ROLE_SERVER
+                            : GW_ROLE_WORKER,
             .id = i % 2,
             .server = i % 2,
             .incarnation = self     ? world->server_incarnation
                            : i == 0 ? SESSION_INCARNATION + SESSION_MEMBERS
                            : i == 1 ? SESSION_INCARNATION + 2
+                           : copy   ? SESSION_INCARNATION + 2 * i
                                     : SESSION_INCARNATION + i % 2,
             .address = self && shard ? world->server_address
                        : i == 0      ? gw_member_address(world->leader)
-                       : i == 1      ? "x:1"
+                       : shard       ? "x:1"
                                      : "",
             .host = shard ? "s" : "w",
             .has_secret = 1,
@@ -144,7 +151,7 @@ void session_start(struct session_world *world)
 static void give_job(struct session_world *world)
 {
     session_welcome(world);
-    session_view(world, SESSION_MEMBERS, SESSION_MEMBERS);
+    session_view(world, world->members, world->members);
     session_keys(world);
     session_start(world);
 }
@@ -229,7 +236,13 @@ static void heard_by_leader(void *owner,
                             const struct gw_message *message)
 {
     struct session_world *world = owner;
+    const struct gw_window_open *window = &message->window;
     (void)peer;
+    if (message->kind == GW_MESSAGE_WINDOW && window->kind == GW_FRAME_SUM)
+        world->sums = window->id;
+    else if (message->kind == GW_MESSAGE_WINDOW &&
+             window->array < GW_COPY_ARRAYS)
+        world->arrays[window->array] = window->id;
     if (message->kind == GW_MESSAGE_QUIESCED)
         world->quiesced =
             (struct gw_quiesced){.decision = message->quiesced.decision,
@@ -244,6 +257,7 @@ static const struct gw_member_handler leader_handler = {
     .frame = no_frame,
     .link_down = no_link_down,
     .lost = no_loss,
+    .stuck = gw_member_stuck_unheard,
 };
 
 void session_lead(struct session_world *world, const struct gw_message *message)
@@ -295,6 +309,8 @@ static void describe_job(struct session_world *world)
     gw_config_default(&world->config);
     for (size_t i = 0; settings[i]; i++)
         set(&world->config, settings[i]);
+    if (world->options.stands_by)
+        set(&world->config, "cluster.copies=2");
     for (size_t i = 0; more && more[i]; i++)
         set(&world->config, more[i]);
     for (size_t i = 0; i < SESSION_KEYS; i++) {
@@ -336,7 +352,7 @@ static void open_processes(struct session_world *world)
                  GW_OK);
     gw_member_set_epoch(world->coordinator, 1);
     FUZZ_PROMISE(gw_member_listen(world->coordinator, "c:0", &error) == GW_OK);
-    if (world->options.number != 0)
+    if (world->options.number != 0 || world->options.stands_by)
         open_leader(world);
     struct gw_server_options server = {
         .loop = world->loop[1],

@@ -189,6 +189,7 @@ void cluster_open(struct cluster *cluster,
     cluster->test = before.test;
     cluster->disks_apart = before.disks_apart;
     cluster->secret = before.secret;
+    cluster->fixed_ports = before.fixed_ports;
     cluster->houses = before.houses;
     cluster->backend = before.backend;
     cluster->work = before.work;
@@ -205,6 +206,7 @@ void cluster_open(struct cluster *cluster,
         .secret = cluster->secret,
         .work = cluster->work,
         .host = host,
+        .fixed_ports = cluster->fixed_ports,
         .events = &events,
         .sink = log_sink,
         .level = GW_LOG_DEBUG,
@@ -317,6 +319,13 @@ void cluster_replace_worker(struct cluster *cluster, size_t i)
     cluster->worker[i].options.backend = cluster->backend;
 }
 
+void cluster_replace_server(struct cluster *cluster, size_t i)
+{
+    struct gw_error error;
+    if (gw_world_replace_server(&cluster->world, i, &error) != GW_OK)
+        fail_msg("%s", error.text);
+}
+
 void cluster_kill_coordinator(struct cluster *cluster)
 {
     struct gw_error error;
@@ -384,11 +393,38 @@ uint64_t cluster_at_workers(const struct cluster *cluster, enum gw_metric which)
     return sum;
 }
 
+static int answers_for(const struct gw_server *server, uint32_t shard)
+{
+    return server && server->number == shard && !server->stands_by;
+}
+
+static const struct gw_server *
+find_server(const struct cluster *cluster, uint32_t shard, int killed)
+{
+    for (size_t i = 0; i < cluster->servers; i++) {
+        const struct gw_world_server *one = &cluster->server[i];
+        if (one->killed == killed && answers_for(one->server, shard))
+            return one->server;
+        if (one->killed == killed && answers_for(one->standby, shard))
+            return one->standby;
+    }
+    return NULL;
+}
+
+const struct gw_server *cluster_server(const struct cluster *cluster,
+                                       uint32_t shard)
+{
+    const struct gw_server *alive = find_server(cluster, shard, 0);
+    return alive ? alive : find_server(cluster, shard, 1);
+}
+
 void cluster_gather(const struct cluster *cluster, void *arena)
 {
-    const struct gw_map *map = cluster->server[0].server->map;
-    for (size_t i = 0; i < cluster->servers; i++) {
-        const struct gw_shard *shard = cluster->server[i].server->shard;
+    const struct gw_map *map = cluster_server(cluster, 0)->map;
+    for (uint32_t i = 0; i < map->shards; i++) {
+        const struct gw_server *server = cluster_server(cluster, i);
+        assert_non_null(server);
+        const struct gw_shard *shard = server->shard;
         for (uint32_t c = 0; c < shard->chunks; c++)
             memcpy((uint8_t *)arena +
                        map->chunk[shard->chunk[c].global].arena_offset,
@@ -399,7 +435,7 @@ void cluster_gather(const struct cluster *cluster, void *arena)
 
 int cluster_agrees(const struct cluster *cluster)
 {
-    const struct gw_map *map = cluster->server[0].server->map;
+    const struct gw_map *map = cluster_server(cluster, 0)->map;
     uint8_t digest[GW_DIGEST_BYTES];
     uint8_t *arena = malloc(map->arena_bytes);
     float **weight = malloc(map->keys * sizeof *weight);

@@ -24,6 +24,7 @@ struct cluster {
     const struct gw_secret *secret;       /* of the job; NULL: it has none */
     const struct gw_backend_ops *backend; /* of workers; NULL: the cpu's */
     gw_world_work_cb work;                /* of workers; NULL: the built-in */
+    int fixed_ports;    /* of the servers, see struct gw_world_options */
     const char *houses; /* a letter for each worker: where it is; NULL: each
                            worker is by itself */
 
@@ -36,6 +37,7 @@ struct cluster {
     struct gw_world_worker *worker;
     struct gw_world_server *server;
     size_t workers, servers;
+    uint8_t excused[CLUSTER_MAX]; /* servers that may end as they like */
 
     /* what the coordinator told */
     int running, finished;
@@ -72,7 +74,7 @@ void cluster_config(struct gw_config *config, const char *const *settings);
  * Opens every process of the job, in a new world or, if *cluster still has one,
  * in that; `settings` are --set assignments over a small default job, ended by
  * NULL. Fails the test on any error. train, test, disks_apart, secret, backend,
- * work and houses of *cluster are kept.
+ * work, fixed_ports and houses of *cluster are kept.
  */
 void cluster_open(struct cluster *cluster,
                   const struct gw_sim_options *options,
@@ -113,6 +115,9 @@ void cluster_assert_told(const struct cluster *cluster, const char *words);
 /* Another worker process in the place of one, which is killed. */
 void cluster_replace_worker(struct cluster *cluster, size_t i);
 
+/* Another server process in the place of one, which is killed. */
+void cluster_replace_server(struct cluster *cluster, size_t i);
+
 /* Kills the coordinator, and starts another one in its place. */
 void cluster_kill_coordinator(struct cluster *cluster);
 void cluster_replace_coordinator(struct cluster *cluster);
@@ -137,6 +142,11 @@ uint64_t cluster_at_servers(const struct cluster *cluster,
                             enum gw_metric which);
 uint64_t cluster_at_workers(const struct cluster *cluster,
                             enum gw_metric which);
+
+/* The server that has a shard: where there are copies, the one that answers for
+   it, or did when the job ended. NULL: none does. */
+const struct gw_server *cluster_server(const struct cluster *cluster,
+                                       uint32_t shard);
 
 /* All weights that the shards have, as they lie in the arena of a worker. */
 void cluster_gather(const struct cluster *cluster, void *arena);

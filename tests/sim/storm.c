@@ -174,7 +174,8 @@ int storm_ends_with(const struct cluster *cluster,
         so = ends_with("worker", i, cluster->worker[i].status,
                        cluster->worker[i].error.text, wanted, outcome);
     for (size_t i = 0; so && i < cluster->servers; i++)
-        so = ends_with("server", i, cluster->server[i].status,
+        so = cluster->server[i].killed || cluster->excused[i] ||
+             ends_with("server", i, cluster->server[i].status,
                        cluster->server[i].text, wanted, outcome);
     return so && storm_agrees(cluster, wanted, outcome);
 }

@@ -453,6 +453,94 @@ static void a_true_shard_0_is_followed(void **state)
     }
 }
 
+/* ---- a copy of shard 0 ---- */
+
+static void tell_later_view(struct session_world *world,
+                            struct gw_view_member member)
+{
+    member.role = GW_ROLE_SERVER;
+    session_coordinate(world,
+                       &(struct gw_message){.kind = GW_MESSAGE_VIEW,
+                                            .view = {.epoch = 2,
+                                                     .members_total = 1,
+                                                     .members_n = 1,
+                                                     .members = &member}});
+}
+
+static void a_place_before_the_start(struct session_world *world)
+{
+    session_welcome(world);
+    session_view(world, world->members, world->members);
+    tell_later_view(world, world->member[SESSION_MEMBERS]);
+}
+
+static void a_place_for_another(struct session_world *world)
+{
+    world->member[1].id = 0;
+    tell_later_view(world, world->member[1]);
+}
+
+static void a_place_elsewhere(struct session_world *world)
+{
+    world->member[SESSION_MEMBERS].id = 1;
+    tell_later_view(world, world->member[SESSION_MEMBERS]);
+}
+
+static void clocks_that_no_rank_has(struct session_world *world)
+{
+    for (uint64_t number = 1; number < 3; number++)
+        session_lead(world, &(struct gw_message){
+                                .kind = GW_MESSAGE_DECISION,
+                                .decision = {.kind = GW_DECIDE_SCORE,
+                                             .number = number,
+                                             .policy = "",
+                                             .clocks = both,
+                                             .clocks_n = 2 * (number > 1)}});
+}
+
+/* It has followed that one, and is told of one of before. */
+static void clocks_of_the_past(struct session_world *world)
+{
+    for (uint64_t number = 2; number > 0; number--)
+        session_lead(world, &(struct gw_message){
+                                .kind = GW_MESSAGE_DECISION,
+                                .decision = {.kind = GW_DECIDE_CUT,
+                                             .number = 1,
+                                             .clock = 0,
+                                             .policy = "sync",
+                                             .values = good_state,
+                                             .values_n = 10,
+                                             .clocks = three,
+                                             .clocks_n = 3 * (number < 2)}});
+}
+
+static void lies_to_a_copy_end_it_in_words(void **state)
+{
+    static const struct {
+        void (*give)(struct session_world *world);
+        void (*lie)(struct session_world *world);
+        const char *text;
+    } rows[] = {
+        {a_place_before_the_start, NULL, "another server than its standby"},
+        {NULL, a_place_for_another, "another server than its standby"},
+        {NULL, a_place_elsewhere, "another server than its standby"},
+        {NULL, clocks_that_no_rank_has, "decision 2 of shard 0 has clocks"},
+        {NULL, clocks_of_the_past, "decision 1 of shard 0 has clocks"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct session_options options = {.give = rows[i].give,
+                                                .stands_by = 1};
+        struct session_world *world = session_open(&options);
+        if (rows[i].lie)
+            rows[i].lie(world);
+        session_pass_time(world, 1000000);
+        if (world->status != GW_EPROTO || !strstr(world->text, rows[i].text))
+            fail_msg("lie %zu: %d \"%s\"", i, world->status, world->text);
+        session_close(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +548,7 @@ int main(void)
         cmocka_unit_test(requests_that_make_no_sense_are_refused),
         cmocka_unit_test(a_false_shard_0_ends_the_server_in_words),
         cmocka_unit_test(a_true_shard_0_is_followed),
+        cmocka_unit_test(lies_to_a_copy_end_it_in_words),
     };
     return cmocka_run_group_tests_name("false leaders", tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@
 
 #include "proto/terms.h"
 #include "server/server_state.h"
+#include "server/coordinator/coordinator_members.h"
 #include "tests/sim/grouped.h"
 
 #define LIMIT_US 600000000
@@ -384,6 +385,41 @@ static void a_rank_refuses_values_out_of_range(void **state)
     grouped.begun = NULL;
 }
 
+static int has_copies(void *owner)
+{
+    (void)owner;
+    return cluster.running && gw_copies_caught_up(cluster.coordinator) ==
+                                  gw_roster_shards(cluster.coordinator);
+}
+
+/* A standby in the place of its primary makes the step that is not made yet,
+   of the sums that it was sent, with the terms of the ranks. */
+static void terms_outlive_a_server(void **state)
+{
+    static const char *const alone[] = {GROUPED_JOB, ADAMW,
+                                        "train.commit=whole", NULL};
+    static const char *const copied[] = {
+        GROUPED_JOB, ADAMW, "train.commit=whole", "cluster.copies=2", NULL};
+    char hex[65], again[65];
+    (void)state;
+    grouped.begun = set_all;
+    grouped_open(&cluster, alone, NULL);
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_digest(&cluster, hex);
+    cluster_close(&cluster);
+    for (uint64_t when = 0; when < 30; when++) {
+        grouped_open(&cluster, copied, NULL);
+        assert_true(cluster_run_until(&cluster, has_copies, NULL, LIMIT_US));
+        cluster_pass(&cluster, when * 137);
+        gw_world_end_server(&cluster.world, when % 2);
+        cluster_finish(&cluster, LIMIT_US);
+        cluster_digest(&cluster, again);
+        assert_string_equal(again, hex);
+        cluster_close(&cluster);
+    }
+    grouped.begun = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +428,7 @@ int main(void)
         cmocka_unit_test(unequal_terms_end_the_job),
         cmocka_unit_test(ranks_without_samples_may_differ),
         cmocka_unit_test(a_rank_refuses_values_out_of_range),
+        cmocka_unit_test(terms_outlive_a_server),
     };
     cluster_data_open(&cluster.train, &cluster.test);
     return cmocka_run_group_tests_name("terms", tests, NULL, NULL);
