@@ -324,7 +324,8 @@ GRADWEIR_API int gradweir_weigh(gradweir_job *job, uint32_t weight);
  * keys under policies that apply each push by itself ("async", "ssp", ..) or
  * have steps of the ranks' own, and in the first step under a policy. In a step
  * of the program's own (step.own): the key's weights after it, not multiplied
- * by the step's weight.
+ * by the step's weight. GRADWEIR_EEND: other ranks have gone on without this
+ * one, or the job ends; gradweir_end is next.
  */
 GRADWEIR_API int
 gradweir_push(gradweir_job *job, size_t key, const void *gradient);
@@ -334,6 +335,7 @@ gradweir_push(gradweir_job *job, size_t key, const void *gradient);
  * Where no rank has one, the key's weights and optimizer state stay as they
  * are. `counts`: where others have one, this rank's weight counts as that of a
  * zero gradient. In a step of the program's own: their weights did not change.
+ * GRADWEIR_EEND as of gradweir_push.
  */
 GRADWEIR_API int gradweir_skip(
     gradweir_job *job, size_t first, size_t n, int counts, int timeout_ms);

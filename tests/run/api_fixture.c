@@ -103,27 +103,26 @@ void api_start(void)
 
 /* The gradient w - target, rounded to the key's type, from an array of the
    program's or, every other step, from the library's. In a step of the
-   program's own: the weights after it. */
-static double push(size_t key, const struct gradweir_step *now, float *w)
+   program's own: the weights after it. A push may be told that the step is not
+   to be finished, as each call within a step. */
+static int
+push(size_t key, const struct gradweir_step *now, const float *w, double *sum)
 {
     uint64_t step = now->number;
     float g[ELEMS];
     char narrowed[ELEMS * sizeof(float)];
-    double loss = 0;
     for (size_t i = 0; i < ELEMS; i++) {
         g[i] = (float)(floor(64 * (double)(w[i] - api_target(i)) + 0.5) / 64);
-        loss += pow((double)(w[i] - api_target(i)), 2) / 2;
+        *sum += pow((double)(w[i] - api_target(i)), 2) / 2;
         if (now->own)
             g[i] = w[i] - 0.25f * g[i];
     }
     if (api_keys[key].type == GRADWEIR_F32 && step % 2) {
         memcpy(gradweir_gradients(job, key), g, sizeof g);
-        CHECK(gradweir_push(job, key, NULL));
-    } else {
-        api_narrow(api_keys[key].type, g, narrowed);
-        CHECK(gradweir_push(job, key, narrowed));
+        return gradweir_push(job, key, NULL);
     }
-    return loss;
+    api_narrow(api_keys[key].type, g, narrowed);
+    return gradweir_push(job, key, narrowed);
 }
 
 /* Key 2 has no gradient in each third step. */
@@ -144,7 +143,7 @@ int api_step(struct gradweir_step *next)
         if (key == 2 && next->number % 3 == 2)
             status = gradweir_skip(job, key, 1, 0, -1);
         else
-            result.loss += push(key, next, w);
+            status = push(key, next, w, &result.loss);
     }
     if (status == GRADWEIR_OK || status == GRADWEIR_EEND)
         status = gradweir_end(job, &result, -1);
