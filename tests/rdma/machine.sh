@@ -16,6 +16,8 @@
 # the exit status is the first that is not 0. 77: it cannot be done here, and
 # why is said. Of a guest that does not finish it is said what it did then: its
 # processes, where in the kernel each of their threads is, and its console.
+# Where an emulator or a guest's kernel breaks there is one more try, with -t
+# seconds of its own.
 set -u
 guests=1 limit=240
 while getopts n:t: option; do
@@ -30,6 +32,7 @@ shift $((OPTIND - 1))
 cache=${GW_MACHINE_CACHE:-${GW_BUILDDIR:-$PWD}/rdma-machine}
 memory=2560 # MiB of a guest
 telling=30  # seconds that a guest has to say what it does, at the end
+silence=90  # seconds after which a guest that says nothing hangs
 [ "$limit" -gt $((2 * telling)) ] || telling=$((limit / 2))
 
 cannot() { echo "$*"; exit 77; }
@@ -116,6 +119,7 @@ does() {
 }
 read -r up </proc/uptime # it counts from there
 { sleep $((tell - ${up%%.*})) && does >/root/run/out/does$number 2>/dev/null; } &
+while :; do echo >/root/run/out/beat$number; sleep 5; done &
 hostname guest$number
 ip link set lo up
 link=eth0
@@ -209,47 +213,65 @@ boot_guests() {
   find "$out" -mindepth 1 ! -name command -exec rm -rf {} +
   pids=
   for guest in $(seq "$guests"); do
+    touch "$out/beat$guest"
     boot "$guest" &
     pids="$pids $!"
     while [ "$guests" -eq 2 ] && [ ! -S "$out/wire" ] && kill -0 $! 2>/dev/null; do sleep 0.05; done
   done
 }
 
-# Until each guest has ended, or the time is over. False: an emulator broke, and
-# they have all gone.
-wait_for_guests() {
-  while [ $SECONDS -lt $until ]; do
-    running=
-    for pid in $pids; do
-      kill -0 "$pid" 2>/dev/null && running=1 && continue
-      wait "$pid"
-      [ $? -gt 128 ] || continue
-      # shellcheck disable=SC2086
-      kill -9 $pids 2>/dev/null
-      # shellcheck disable=SC2086
-      wait $pids
-      return 1
-    done
-    [ "$running" ] || return 0
-    sleep 0.1
-  done
+# hangs GUEST: its kernel lets no process run any more.
+hangs() {
+  beat=$(stat -c %Y "$out/beat$1" 2>/dev/null) &&
+    [ $(($(date +%s) - beat)) -gt $silence ]
 }
 
-# An emulator that breaks says nothing of what is tried in it: one processor's
-# write while the other one moves a device, in a guest that begins, may find no
-# memory region, and then qemu 7.2 ends by SIGSEGV. Where more than a half of the
-# time is left there is a second try.
-until=$((SECONDS + limit))
+# Until each guest has ended, or the time is over. False: a guest broke, how is
+# in $broke, and they have all gone.
+wait_for_guests() {
+  while [ $SECONDS -lt $until ]; do
+    running='' guest=0 broke=''
+    for pid in $pids; do
+      guest=$((guest + 1)) lives=''
+      kill -0 "$pid" 2>/dev/null && lives=1
+      if [ -s "$out/code$guest" ]; then
+        continue # all else is its end
+      elif [ ! "$lives" ]; then
+        wait "$pid"
+        broke="the emulator of guest $guest ended with $?"
+      elif hangs $guest; then
+        broke="the kernel of guest $guest hangs"
+      fi
+      running=1
+    done
+    [ "$running" ] || return 0
+    [ -z "$broke" ] || break
+    sleep 0.5
+  done
+  [ "$broke" ] || return 0 # it is slow
+  # shellcheck disable=SC2086
+  kill -9 $pids 2>/dev/null
+  # shellcheck disable=SC2086
+  wait $pids 2>/dev/null
+  return 1
+}
+
+# begin: whether the guests ran until the end, or the end of the time.
+begin() {
+  until=$((SECONDS + limit))
+  boot_guests
+  wait_for_guests && return
+  echo "# $broke after $((SECONDS - until + limit)) s"
+  tr -d '\r' <"$out/console$guest" | tail -n 40 | sed 's/^/# console: /'
+  return 1
+}
+
+# A guest that breaks says nothing of what is tried in it. Its emulator may: one
+# processor's write while the other one moves a device, in a guest that begins,
+# may find no memory region, and then qemu 7.2 ends by SIGSEGV. Its kernel may:
+# no program may stop that, whatever it asks of a device.
 unfinished="did not finish within $limit s"
-boot_guests
-if ! wait_for_guests; then
-  unfinished='did not finish: its emulator broke'
-  echo "# an emulator broke after $((SECONDS - until + limit)) s"
-  if [ $((until - SECONDS)) -gt $((limit / 2)) ]; then
-    boot_guests
-    wait_for_guests && unfinished="did not finish, begun again, within $limit s"
-  fi
-fi
+begin || begin || unfinished="did not finish: $broke"
 
 result=0
 for guest in $(seq "$guests"); do
