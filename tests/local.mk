@@ -779,11 +779,21 @@ check-seeds:
 	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_policy_seeds
 	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_switch_seeds
 	GW_SIM_SEEDS=3000 $(MAKE) check TESTS=%D%/sim/test_deaths
+	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_copies_seeds
 	GW_SIM_SEEDS=20000 $(MAKE) check TESTS=%D%/sim/test_seeds
 .PHONY: check-quick check-run check-sim check-real check-rdma
 .PHONY: check-includes check-format format
 .PHONY: check-sanitize check-asan check-tsan check-long check-seeds
 .PHONY: check-defects
+
+# Faults at random for so many minutes, from that seed, and a table of them.
+MINUTES = 3
+SEED = 1
+EXTRA_DIST += %D%/run/chaos.sh
+chaos: all
+	@GW_SRCDIR="$(abs_top_srcdir)" GW_CHAOS_MINUTES='$(MINUTES)' \
+	  GW_CHAOS_SEED='$(SEED)' $(SHELL) "$(abs_top_srcdir)"/tests/run/chaos.sh
+.PHONY: chaos
 
 # Frozen results of independent programs, with the scripts that made them.
 EXTRA_DIST += \
