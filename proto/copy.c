@@ -8,11 +8,13 @@
 #include "proto/control.h"
 #include "proto/wire.h"
 
-/* kind 1, reserved 3, scale 4, seven counts 8 each, terms */
-#define TERMS_AT 64
+/* kind 1, has digest 1, reserved 2, scale 4, seven counts 8 each, terms, digest
+   4 */
+#define TERMS_AT  64
+#define DIGEST_AT (TERMS_AT + GW_TERMS_BYTES)
 
-_Static_assert(TERMS_AT + GW_TERMS_BYTES == GW_COPY_NOTE_BYTES,
-               "counts, then terms");
+_Static_assert(DIGEST_AT + sizeof(uint32_t) == GW_COPY_NOTE_BYTES,
+               "counts, terms, digest");
 
 void gw_copy_note_encode(const struct gw_copy_note *note,
                          uint8_t out[GW_COPY_NOTE_BYTES])
@@ -25,10 +27,12 @@ void gw_copy_note_encode(const struct gw_copy_note *note,
     memset(out, 0, GW_COPY_NOTE_BYTES);
     memcpy(&scale, &note->scale, sizeof scale);
     out[0] = note->kind;
+    out[1] = note->has_digest != 0;
     gw_put_u32(out + 4, scale);
     for (unsigned i = 0; i < sizeof count / sizeof *count; i++)
         gw_put_u64(out + 8 + (size_t)8 * i, count[i]);
     gw_terms_encode(&terms, out + TERMS_AT);
+    gw_put_u32(out + DIGEST_AT, note->has_digest ? note->digest : 0);
 }
 
 static int is_of_a_job(const struct gw_copy_note *note)
@@ -58,10 +62,13 @@ enum gw_status gw_copy_note_decode(const uint8_t in[GW_COPY_NOTE_BYTES],
                                 .t = gw_get_u64(in + 40),
                                 .samples = gw_get_u64(in + 48),
                                 .uncounted = gw_get_u64(in + 56),
-                                .terms = terms.terms};
+                                .terms = terms.terms,
+                                .has_digest = in[1],
+                                .digest = gw_get_u32(in + DIGEST_AT)};
     memcpy(&read.scale, &scale, sizeof scale);
-    if (read.kind < GW_COPY_WHOLE || read.kind > GW_COPY_NO_SUM || in[1] ||
-        in[2] || in[3] || terms.group || !is_of_a_job(&read))
+    if (read.kind < GW_COPY_WHOLE || read.kind > GW_COPY_NO_SUM || in[1] > 1 ||
+        in[2] || in[3] || terms.group || (read.digest && !read.has_digest) ||
+        !is_of_a_job(&read))
         return GW_EPROTO;
     *note = read;
     return GW_OK;

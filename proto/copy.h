@@ -40,9 +40,15 @@ struct gw_copy_note {
     struct gw_terms terms;
     /* its samples, and those of them that do not count */
     uint64_t samples, uncounted;
+    /* now and then: CRC-32C of the weights from which the step is made */
+    int has_digest;
+    uint32_t digest;
 };
 
-#define GW_COPY_NOTE_BYTES 116
+#define GW_COPY_NOTE_BYTES 120
+
+/* Steps from one digest to the next. */
+#define GW_COPY_DIGEST_EVERY 100
 
 /* Arrays of a copy, as a WINDOW and a GW_FRAME_COPY number them: the weights,
    those of the version before, the optimizer's states. */

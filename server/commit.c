@@ -24,7 +24,7 @@ static void answered(struct gw_server *server, uint32_t chunk)
 void gw_commit_applied(struct gw_server *server, uint32_t rank, uint32_t chunk)
 {
     gw_commit_of(server)->applied(server, rank, chunk);
-    gw_copy_ready(server, chunk);
+    gw_copy_ready(server);
     answered(server, chunk);
 }
 

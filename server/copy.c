@@ -361,9 +361,8 @@ void gw_copy_drop(struct gw_server *server)
 
 /* ---- the path of a push ---- */
 
-void gw_copy_ready(struct gw_server *server, uint32_t index)
+void gw_copy_ready(struct gw_server *server)
 {
-    (void)index;
     if (server->copy.chunk)
         copy_some(server);
 }
@@ -380,6 +379,13 @@ int gw_copy_is_followed(const struct gw_server *server, uint32_t index)
 
 static void send_step(struct gw_copied *chunk, int has_bytes)
 {
+    struct gw_shard *shard = chunk->server->shard;
+    struct gw_copy_note *said = &chunk->said;
+    uint64_t version = shard->chunk[chunk->index].version;
+    said->has_digest =
+        !shard->payload_free && version % GW_COPY_DIGEST_EVERY == 0;
+    if (said->has_digest)
+        said->digest = gw_shard_crc(shard, chunk->index, GW_ENCODING_RAW);
     chunk->has_bytes = has_bytes != 0;
     chunk->waits = chunk->unsent = 1;
     chunk->server->copy.waiting++;

@@ -61,8 +61,8 @@ void gw_copy_watch(struct gw_server *server, uint64_t now);
 /* The view names no standby any more. */
 void gw_copy_drop(struct gw_server *server);
 
-/* A chunk has weights, or other ones: it may be copied, if it is not. */
-void gw_copy_ready(struct gw_server *server, uint32_t chunk);
+/* Some chunk has weights, or other ones: those that are bare may be copied. */
+void gw_copy_ready(struct gw_server *server);
 /* 0: the chunk is being copied, and becomes due when it is. */
 int gw_copy_may_change(const struct gw_server *server, uint32_t chunk);
 /* The standby repeats the steps of a chunk: their sums are to be kept. */

@@ -29,7 +29,7 @@ static void got_seed(struct gw_server *server,
     if (!from)
         return;
     gw_shard_seed(shard, index, from);
-    gw_copy_ready(server, index);
+    gw_copy_ready(server);
     gw_save_reached(server, index);
     gw_session_answer(server, index);
 }

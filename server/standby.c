@@ -2,6 +2,7 @@
 
 #include "server/standby.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "server/server_state.h"
@@ -100,9 +101,28 @@ static struct gw_update update_of(const struct gw_copy_note *note)
     return update;
 }
 
+/* Both have made the same steps of the same sums. */
+static int agrees(const struct gw_followed *chunk)
+{
+    struct gw_server *server = chunk->server;
+    const struct gw_shard_chunk *at = &server->shard->chunk[chunk->index];
+    if (!chunk->note.has_digest || chunk->note.kind == GW_COPY_WHOLE ||
+        chunk->note.digest ==
+            gw_shard_crc(server->shard, chunk->index, GW_ENCODING_RAW))
+        return 1;
+    gw_server_finish(server, GW_EPROTO,
+                     "the copy of key %s is not what the server of shard %u "
+                     "has at version %" PRIu64,
+                     server->map->key[server->map->chunk[at->global].key].name,
+                     server->number, at->version);
+    return 0;
+}
+
 /* The chunk is as the primary has it, or will have it. */
 static void apply(struct gw_followed *chunk)
 {
+    if (!agrees(chunk))
+        return;
     struct gw_server *server = chunk->server;
     struct gw_shard *shard = server->shard;
     const struct gw_copy_note *note = &chunk->note;

@@ -287,6 +287,29 @@ static void a_complete_checkpoint_is_not_made_again(void **state)
     cluster.disks_apart = 0;
 }
 
+/* Bits that are wrong in memory: the process that has them is given up. */
+static void a_copy_that_differs_is_given_up(void **state)
+{
+    static const char *const commits[] = {"train.commit=streaming",
+                                          "train.commit=whole"};
+    char hex[65];
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        find_calm("train.steps=130", commits[i], hex);
+        open_job("cluster.copies=2", "train.steps=130", commits[i]);
+        assert_true(
+            cluster_run_until(&cluster, all_have_caught_up, NULL, LIMIT_US));
+        cluster_pass(&cluster, 500);
+        struct gw_shard *shard = cluster.server[1].standby->shard;
+        cluster.excused[1] = 1;
+        shard->weights[0][0] += 1;
+        shard->weights[1][0] += 1;
+        assert_came_to(hex);
+        cluster_assert_told(&cluster, "is not what the server of shard");
+        cluster_close(&cluster);
+    }
+}
+
 /* It is none that declares, though it came late like a worker that does. */
 static void a_late_server_declares_nothing(void **state)
 {
@@ -324,6 +347,7 @@ int main(void)
         cmocka_unit_test(a_standby_out_of_sight_is_given_up),
         cmocka_unit_test(a_stop_outlives_shard_0),
         cmocka_unit_test(a_complete_checkpoint_is_not_made_again),
+        cmocka_unit_test(a_copy_that_differs_is_given_up),
         cmocka_unit_test(a_late_server_declares_nothing),
     };
     int failed = cmocka_run_group_tests_name("copies", tests, NULL, NULL);

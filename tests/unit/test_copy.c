@@ -23,7 +23,9 @@ static struct gw_copy_note note_of(uint8_t kind)
                                  .t = 6,
                                  .terms = {0.1, 0.01, 0.9, 0.8, 0.999, 1e-8},
                                  .samples = 30,
-                                 .uncounted = 10};
+                                 .uncounted = 10,
+                                 .has_digest = 1,
+                                 .digest = 0x87654321};
 }
 
 static void every_kind_comes_back(void **state)
@@ -43,6 +45,8 @@ static void every_kind_comes_back(void **state)
         assert_int_equal(read.t, 6);
         assert_int_equal(read.samples, 30);
         assert_int_equal(read.uncounted, 10);
+        assert_int_equal(read.has_digest, 1);
+        assert_int_equal(read.digest, 0x87654321);
         assert_memory_equal(&read.scale, &note.scale, sizeof note.scale);
         assert_memory_equal(&read.terms, &note.terms, sizeof note.terms);
         gw_copy_note_encode(&read, again);
@@ -53,7 +57,7 @@ static void every_kind_comes_back(void **state)
 static void the_bytes_are_these(void **state)
 {
     const uint8_t begin[] = {
-        GW_COPY_STEP, 0, 0, 0, 0, 0, 0, 0x3e, 7, 0, 0, 0, 0, 0, 0, 0, 6, 0};
+        GW_COPY_STEP, 1, 0, 0, 0, 0, 0, 0x3e, 7, 0, 0, 0, 0, 0, 0, 0, 6, 0};
     const struct gw_copy_note note = note_of(GW_COPY_STEP);
     uint8_t bytes[GW_COPY_NOTE_BYTES];
     (void)state;
@@ -64,6 +68,7 @@ static void the_bytes_are_these(void **state)
     assert_int_equal(bytes[40], 6);  /* t */
     assert_int_equal(bytes[48], 30); /* samples */
     assert_int_equal(bytes[56], 10); /* uncounted */
+    assert_int_equal(bytes[116], 0x21);
 }
 
 static void refuse(const struct gw_copy_note *note)
@@ -98,12 +103,18 @@ static void what_no_primary_sends_is_refused(void **state)
     REFUSE(GW_COPY_SUM, terms.momentum = -1);
     REFUSE(GW_COPY_SUM, uncounted = 31);
     REFUSE(GW_COPY_SUM, samples = GW_CLOCK_MAX);
+    const struct gw_copy_note unsaid = {.kind = GW_COPY_WHOLE};
+    uint8_t digest[GW_COPY_NOTE_BYTES];
+    gw_copy_note_encode(&unsaid, digest);
+    digest[116] = 1;
+    struct gw_copy_note none;
+    assert_int_equal(gw_copy_note_decode(digest, &none), GW_EPROTO);
     for (size_t i = 1; i < 4; i++) {
         const struct gw_copy_note note = note_of(GW_COPY_SUM);
         uint8_t bytes[GW_COPY_NOTE_BYTES];
         struct gw_copy_note read;
         gw_copy_note_encode(&note, bytes);
-        bytes[i] = 1;
+        bytes[i] = 2;
         assert_int_equal(gw_copy_note_decode(bytes, &read), GW_EPROTO);
     }
 }
