@@ -137,13 +137,14 @@ void gw_coordinator_failed(struct gw_coordinator *self,
                            const struct gw_end *end)
 {
     const struct gw_seat *who = gw_roster_of(self, peer);
-    char paused[GW_PAUSED_BYTES] = "", text[GW_ERROR_TEXT_BYTES];
+    char paused[GW_PAUSED_BYTES] = "";
+    struct gw_error said;
     if (gw_status_is_death(end->status)) /* perhaps it missed this process */
         gw_member_paused_words(self->member, paused);
-    snprintf(text, sizeof text, "%s%s: %s", paused, peer->name,
-             gw_reason(end->text));
-    if (!is_its_own(end->status) || !gw_copies_lose(self, who, text))
-        gw_coordinator_end(self, end->status, "%s", text);
+    gw_fail(&said, end->status, "%s%s: %s", paused, peer->name,
+            gw_reason(end->text));
+    if (!is_its_own(end->status) || !gw_copies_lose(self, who, said.text))
+        gw_coordinator_end(self, end->status, "%s", said.text);
 }
 
 static struct gw_seat *

@@ -74,9 +74,9 @@ fi
 # The doctor's measurements are waiting for the most part, and so are the cases
 # that "inside" begins with: side by side. Jobs, whose processes must be heard
 # each second, have the processors for themselves, and so have two machines.
-in_machines one 'inside rails' -t 600 &
+in_machines one 'inside rails' -t 900 &
 one=$!
-in_machines doctor 'doctor far' -t 400 &
+in_machines doctor 'doctor far' -t 700 &
 rest=$!
 wait $rest
 rest=
