@@ -82,7 +82,7 @@ wait $rest
 rest=
 wait $one
 one=
-in_machines two two -n 2 -t 240 &
+in_machines two two -n 2 -t 400 &
 rest=$!
 wait $rest
 rest=

@@ -2,7 +2,7 @@
 # gradweir doctor where there is an RDMA device, and where it is made worse: runs
 # in an emulated machine (machine.sh), as root, with nobody else there. Leaves
 # device and interface as they were. Prints TAP.
-GW_TEST_SECONDS=400 # processors are emulated
+GW_TEST_SECONDS=600 # processors are emulated
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 make_data
 chmod 755 "$scratch"

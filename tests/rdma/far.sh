@@ -8,7 +8,7 @@ if [ ! -e "$modules/gradweir-cuda.so" ]; then
   echo '1..0 # SKIP the emulated CUDA is not built (configure says why)'
   exit 0
 fi
-GW_TEST_SECONDS=400 # processors are emulated
+GW_TEST_SECONDS=600 # processors are emulated
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 make_data
 export GRADWEIR_MODULES="$modules" LD_LIBRARY_PATH="$modules" GW_FAKE_DMA_BUF=

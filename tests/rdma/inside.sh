@@ -1,7 +1,7 @@
 #!/bin/sh
 # The tests that need a real RDMA device, in a machine that has one, rxe0 on
 # 10.77.0.1, which is theirs to take away. Prints TAP. By hand: tests/rdma/check.sh
-GW_TEST_SECONDS=400 # processors are emulated
+GW_TEST_SECONDS=600 # processors are emulated
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 . "${GW_SRCDIR:-..}/tests/rdma/timely.sh"
 address=10.77.0.1

@@ -2,7 +2,7 @@
 # Links over two RDMA devices, each on an interface and in a network of its own,
 # and over IPv6: runs in an emulated machine (machine.sh) that has rxe0, as root,
 # with nobody else there. Leaves one device, as it was. Prints TAP.
-GW_TEST_SECONDS=400 # processors are emulated
+GW_TEST_SECONDS=600 # processors are emulated
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 . "${GW_SRCDIR:-..}/tests/rdma/timely.sh"
 make_data

@@ -2,7 +2,7 @@
 # A job across two machines on one wire, run in both of them (GW_GUEST is 1 or
 # 2): the coordinator, a server and a worker in the first, a server and a worker
 # in the second. Prints TAP in the first.
-GW_TEST_SECONDS=400 # processors are emulated
+GW_TEST_SECONDS=600 # processors are emulated
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 . "${GW_SRCDIR:-..}/tests/rdma/timely.sh"
 mine=10.77.0.$GW_GUEST

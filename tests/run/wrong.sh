@@ -172,7 +172,7 @@ ok 'port in use: coordinator'
 run 1 server --join "$address" --port "${address##*:}" && says "cannot listen on $address: the port is in use"
 ok 'port in use: server'
 run 2 server --join "$address" --port 20000-20001 --set server.threads=3 &&
-  says '--port: 2 ports are too few for server.threads = 3, give a range such as 20000-20002'
+  says '--port: 2 ports are too few for the 3 threads of this server, give a range such as 20000-20002'
 ok 'too few ports'
 run 2 server --join "$address" --listen 0.0.0.0 && says '0.0.0.0:0 is not loopback'
 ok 'leaving loopback: server'
