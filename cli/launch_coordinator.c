@@ -88,13 +88,26 @@ static void replace_rank(struct gw_launched *coordinator, const char *rank)
                 &launcher->child[1 + launcher->options->servers + index]);
 }
 
+/* A coordinator that took another's place need not know which server it lacks
+   (0). */
+static struct gw_launched *find_process(struct gw_launcher *launcher, pid_t pid)
+{
+    for (unsigned i = 1; i < launcher->children; i++) {
+        struct gw_launched *child = &launcher->child[i];
+        int is_server = i <= launcher->options->servers;
+        if (pid ? child->pid == pid
+                : is_server && !child->alive && !child->is_due)
+            return child;
+    }
+    return NULL;
+}
+
 static void replace_process(struct gw_launched *coordinator, const char *text)
 {
-    struct gw_launcher *launcher = coordinator->launcher;
-    pid_t pid = (pid_t)strtol(text, NULL, 10);
-    for (unsigned i = 1; i < launcher->children; i++)
-        if (launcher->child[i].pid == pid)
-            replace(coordinator, &launcher->child[i]);
+    struct gw_launched *child =
+        find_process(coordinator->launcher, (pid_t)strtol(text, NULL, 10));
+    if (child)
+        replace(coordinator, child);
 }
 
 /* Members start when it is known where they join. */

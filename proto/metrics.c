@@ -35,6 +35,13 @@ void gw_metrics_raise(struct gw_metrics *metrics,
         continue;
 }
 
+void gw_metrics_set(struct gw_metrics *metrics,
+                    enum gw_metric metric,
+                    uint64_t n)
+{
+    atomic_store_explicit(&metrics->value[metric], n, memory_order_relaxed);
+}
+
 uint64_t gw_metrics_get(const struct gw_metrics *metrics, enum gw_metric metric)
 {
     return atomic_load_explicit(&metrics->value[metric], memory_order_relaxed);

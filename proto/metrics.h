@@ -1,7 +1,8 @@
 /*
  * The counters of a process, in one table: the live line, JSON, status and
  * exporters are printed from it. Counters only grow; rates come from the
- * difference of two snapshots. One of them is no sum but a maximum.
+ * difference of two snapshots. One of them is no sum but a maximum, and one is
+ * a gauge of the coordinator.
  *
  * Thread: any thread may add and read, without locks; a snapshot is not one
  * moment, each counter in it is. Threads that count much have a struct of their
@@ -61,7 +62,9 @@
     X(PUSHES_SHOWN,      pushes_shown,      "pushes",                          \
       "chunks of gradients that were shown by their worker, not sent")         \
     X(LONGEST_TURN_US,   longest_turn_us,   "microseconds",                    \
-      "the longest that its loop did not look at timers; of several the most")
+      "the longest that its loop did not look at timers; of several the most") \
+    X(SHARDS_DEGRADED,   shards_degraded,   "shards",                          \
+      "shards with one copy in a job that has two of each, as it is now")
 /* clang-format on */
 
 enum gw_metric {
@@ -95,6 +98,10 @@ void gw_metrics_add(struct gw_metrics *metrics,
 void gw_metrics_raise(struct gw_metrics *metrics,
                       enum gw_metric metric,
                       uint64_t n);
+/* For a gauge: it is n. */
+void gw_metrics_set(struct gw_metrics *metrics,
+                    enum gw_metric metric,
+                    uint64_t n);
 uint64_t gw_metrics_get(const struct gw_metrics *metrics,
                         enum gw_metric metric);
 

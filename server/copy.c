@@ -195,11 +195,19 @@ static void tell_caught(struct gw_server *server)
         .kind = GW_MESSAGE_CAUGHT,
         .caught = {.incarnation = copy->incarnation}};
     if (copy->is_told || !is_open(server) ||
+        !gw_away_is_known(&server->home.away) ||
         copy->followed < server->shard->chunks ||
         (server->leader && copy->decided < gw_leader_number(server->leader)))
         return;
     copy->is_told = 1;
     gw_server_tell(server, server->coordinator, &message);
+}
+
+void gw_copy_tell_again(struct gw_server *server)
+{
+    server->copy.is_told = 0;
+    if (server->copy.chunk)
+        tell_caught(server);
 }
 
 void gw_copy_watch(struct gw_server *server, uint64_t now)

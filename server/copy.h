@@ -55,6 +55,8 @@ void gw_copy_frame(struct gw_server *server,
 void gw_copy_got_window(void *owner,
                         struct gw_peer *peer,
                         const struct gw_message *message);
+/* To another coordinator: the standby has all. */
+void gw_copy_tell_again(struct gw_server *server);
 /* Now and then: where only this shard does not hear its standby, the
    coordinator is told. */
 void gw_copy_watch(struct gw_server *server, uint64_t now);

@@ -245,7 +245,8 @@ void gw_follow_take_over(struct gw_server *server, uint64_t version)
     server->leader = server->led;
     server->led = NULL;
     server->recent.taken = server->recent.last;
-    tell_past(server, server->coordinator);
+    if (gw_away_is_known(&server->home.away)) /* else it hears all later */
+        tell_past(server, server->coordinator);
     start_cut_timer(server);
     gw_leader_take_over(server->leader, version);
 }

@@ -95,7 +95,8 @@ void gw_home_stop(struct gw_server *server)
 
 /* ---- links ---- */
 
-/* Shard 0 has the keys of the job, whatever became of rank 0. */
+/* Shard 0 has the keys of the job, whatever became of rank 0, and so has its
+   standby, whatever became of shard 0. */
 static void tell_keys(struct gw_server *server)
 {
     const struct gw_key *keys = server->startup.keys;
@@ -132,7 +133,7 @@ void gw_home_link_up(struct gw_server *server)
     if (is_new)
         gw_remote_hold(server->remote);
     join(server);
-    if (is_new && server->leader)
+    if (is_new && (server->leader || server->led))
         tell_keys(server);
     if (is_new)
         watch(server);
@@ -181,6 +182,7 @@ void gw_home_back(struct gw_server *server)
         gw_leader_recall_all(server->leader, gw_switch_last_begun(server), tell,
                              server);
     gw_save_tell_again(server);
+    gw_copy_tell_again(server);
     gw_remote_renew(server->remote);
     if (server->home.stop)
         gw_home_ask_stop(server, server->home.stop);

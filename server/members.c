@@ -27,6 +27,16 @@ static void keep_name(struct gw_shard_name *name,
     snprintf(name->address, sizeof name->address, "%s", member->address);
 }
 
+int gw_members_are_named(const struct gw_server *server,
+                         const struct gw_view_member *member)
+{
+    const struct gw_members *members = &server->members;
+    const struct gw_shard_name *name = member->role == GW_ROLE_STANDBY
+                                           ? members->standby
+                                           : members->shard_name;
+    return name[member->id].incarnation == member->incarnation;
+}
+
 void gw_members_rename(struct gw_server *server,
                        const struct gw_view_member *member)
 {

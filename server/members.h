@@ -52,6 +52,9 @@ enum gw_status gw_members_dial_leader(struct gw_server *server,
 enum gw_status gw_members_dial_primary(struct gw_server *server,
                                        struct gw_peer **peer_p,
                                        struct gw_error *error);
+/* That process has that part already. */
+int gw_members_are_named(const struct gw_server *server,
+                         const struct gw_view_member *member);
 /* A later view names another server for a shard, or its standby; one with the
    incarnation 0 takes it away. */
 void gw_members_rename(struct gw_server *server,

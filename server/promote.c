@@ -70,6 +70,8 @@ void gw_promote_named(struct gw_server *server,
 {
     int is_self = member->incarnation == gw_member_incarnation(server->member);
     int is_own = member->id == server->number;
+    if (gw_members_are_named(server, member))
+        return; /* another coordinator cannot know */
     if (!makes_sense(server, member, is_self)) {
         gw_server_finish(server, GW_EPROTO,
                          "the view gives shard %u to another server than its "

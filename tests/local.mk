@@ -86,6 +86,7 @@ check_PROGRAMS += \
 	%D%/sim/test_checkpoint \
 	%D%/sim/test_copies \
 	%D%/sim/test_copies_seeds \
+	%D%/sim/test_rejoin_copies \
 	%D%/sim/test_deaths \
 	%D%/sim/test_rejoin \
 	%D%/sim/test_rejoin_seeds \
@@ -449,6 +450,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_suspect_SOURCES = %D%/sim/test_suspect.c $(GW_CLUSTER) \
 	$(GW_SWEEP)
 %C%_sim_test_vacant_SOURCES = %D%/sim/test_vacant.c $(GW_CLUSTER)
+%C%_sim_test_rejoin_copies_SOURCES = %D%/sim/test_rejoin_copies.c \
+	$(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_rejoin_seeds_SOURCES = %D%/sim/test_rejoin_seeds.c \
 	$(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_replace_SOURCES = %D%/sim/test_replace.c $(GW_CLUSTER) $(GW_SWEEP)
@@ -780,6 +783,7 @@ check-seeds:
 	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_switch_seeds
 	GW_SIM_SEEDS=3000 $(MAKE) check TESTS=%D%/sim/test_deaths
 	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_copies_seeds
+	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_rejoin_copies
 	GW_SIM_SEEDS=20000 $(MAKE) check TESTS=%D%/sim/test_seeds
 .PHONY: check-quick check-run check-sim check-real check-rdma
 .PHONY: check-includes check-format format

@@ -12,7 +12,7 @@
 #include "server/checkpoint/json.h"
 #include "server/checkpoint/store.h"
 
-#define FORMAT      1
+#define FORMAT      2
 #define BYTES_MAX   ((uint64_t)32 << 20)
 #define NUMBER_MAX  17 /* 64 bits in hexadecimal digits */
 #define DIGITS      "0123456789abcdef"
@@ -21,6 +21,7 @@
 
 void gw_membership_free(struct gw_membership *membership)
 {
+    free(membership->threads);
     free(membership->member);
     *membership = (struct gw_membership){0};
 }
@@ -64,11 +65,25 @@ static json_t *print_host(const char *host)
 static json_t *print_member(const struct gw_membership_member *member)
 {
     return json_pack(
-        "{s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "role", member->role, "id",
-        (json_int_t)member->id, "server", (json_int_t)member->server, "pid",
-        (json_int_t)member->pid, "host", print_host(member->host),
-        "incarnation", print_number(member->incarnation), "machine",
+        "{s:i, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "role", member->role,
+        "caught", member->caught, "id", (json_int_t)member->id, "server",
+        (json_int_t)member->server, "pid", (json_int_t)member->pid, "host",
+        print_host(member->host), "incarnation",
+        print_number(member->incarnation), "machine",
         print_number(member->machine), "secret", print_digest(member->secret));
+}
+
+static json_t *print_threads(const struct gw_membership *membership)
+{
+    json_t *threads = json_array();
+    int failed = 0;
+    for (size_t i = 0; i < membership->servers; i++)
+        failed |= json_array_append_new(threads,
+                                        json_integer(membership->threads[i]));
+    if (!failed)
+        return threads;
+    json_decref(threads);
+    return NULL;
 }
 
 static json_t *print_members(const struct gw_membership *membership)
@@ -97,14 +112,15 @@ static json_t *print_from(const struct gw_course_cut *from)
 static json_t *print(const struct gw_membership *membership)
 {
     return json_pack(
-        "{s:i, s:o, s:o, s:I, s:s, s:s, s:I, s:I, s:I, s:o, s:i, s:o}",
+        "{s:i, s:o, s:o, s:I, s:s, s:s, s:I, s:I, s:I, s:o, s:i, s:o, s:o}",
         "format", FORMAT, "job", print_number(membership->job), "text",
         print_digest(membership->text), "epoch", (json_int_t)membership->epoch,
         "address", membership->address, "token", membership->token,
         "silence_us", (json_int_t)membership->silence_us, "began_us",
         (json_int_t)membership->began_us, "begin",
         (json_int_t)membership->begin, "from", print_from(&membership->from),
-        "sums", membership->sums, "members", print_members(membership));
+        "sums", membership->sums, "threads", print_threads(membership),
+        "members", print_members(membership));
 }
 
 enum gw_status gw_membership_write(struct gw_disk *dir,
@@ -142,18 +158,25 @@ static int is_count(json_int_t number, uint64_t most)
     return number >= 0 && (uint64_t)number <= most;
 }
 
+static int is_role(json_int_t role)
+{
+    return role == GW_ROLE_WORKER || role == GW_ROLE_SERVER ||
+           role == GW_ROLE_STANDBY;
+}
+
 static enum gw_status read_member(json_t *from,
                                   struct gw_membership_member *member)
 {
-    json_int_t role, id, server, pid;
+    json_int_t role, caught, id, server, pid;
     const char *host, *incarnation, *machine, *secret;
-    enum gw_status status = gw_json_unpack(
-        from, "{s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s}", "role", &role, "id",
-        &id, "server", &server, "pid", &pid, "host", &host, "incarnation",
-        &incarnation, "machine", &machine, "secret", &secret);
+    enum gw_status status =
+        gw_json_unpack(from, "{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s}",
+                       "role", &role, "caught", &caught, "id", &id, "server",
+                       &server, "pid", &pid, "host", &host, "incarnation",
+                       &incarnation, "machine", &machine, "secret", &secret);
     if (status != GW_OK)
         return status;
-    if ((role != GW_ROLE_WORKER && role != GW_ROLE_SERVER) ||
+    if (!is_role(role) || !is_count(caught, role == GW_ROLE_STANDBY) ||
         !is_count(id, UINT32_MAX) || !is_count(server, UINT32_MAX) ||
         !is_count(pid, UINT32_MAX) || strlen(host) >= sizeof member->host ||
         !read_number(incarnation, &member->incarnation) ||
@@ -161,6 +184,7 @@ static enum gw_status read_member(json_t *from,
         !gw_digest_from_hex(secret, member->secret))
         return GW_ECORRUPT;
     member->role = (uint8_t)role;
+    member->caught = (uint8_t)caught;
     member->id = (uint32_t)id;
     member->server = (uint32_t)server;
     member->pid = (uint32_t)pid;
@@ -206,18 +230,48 @@ static enum gw_status read_members(json_t *from,
     return status;
 }
 
+static enum gw_status read_threads(json_t *from,
+                                   struct gw_membership *membership)
+{
+    size_t n = json_array_size(from);
+    if (n == 0 || n > MEMBERS_MAX)
+        return GW_ECORRUPT;
+    membership->threads = calloc(n, sizeof *membership->threads);
+    if (!membership->threads)
+        return GW_ENOMEM;
+    for (; membership->servers < n; membership->servers++) {
+        const json_t *one = json_array_get(from, membership->servers);
+        json_int_t threads = json_integer_value(one);
+        if (threads == 0 || !is_count(threads, MEMBERS_MAX))
+            return GW_ECORRUPT;
+        membership->threads[membership->servers] = (uint32_t)threads;
+    }
+    return GW_OK;
+}
+
+/* Each of a server names one of the servers. */
+static enum gw_status check_servers(const struct gw_membership *membership)
+{
+    for (size_t i = 0; i < membership->members; i++)
+        if (membership->member[i].role != GW_ROLE_WORKER &&
+            membership->member[i].server >= membership->servers)
+            return GW_ECORRUPT;
+    return GW_OK;
+}
+
 static enum gw_status read_whole(json_t *whole,
                                  struct gw_membership *membership)
 {
     const char *job, *text, *address, *token;
     json_int_t format, epoch, silence_us, began_us, begin, sums;
-    json_t *from, *members;
+    json_t *from, *threads, *members;
     enum gw_status status = gw_json_unpack(
-        whole, "{s:I, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:o, s:I, s:o}",
+        whole,
+        "{s:I, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:o, s:I, s:o, s:o}",
         "format", &format, "job", &job, "text", &text, "epoch", &epoch,
         "address", &address, "token", &token, "silence_us", &silence_us,
         "began_us", &began_us, "begin", &begin, "from", &from, "sums", &sums,
-        "members", &members);
+        "threads", &threads, "members", &members);
     if (status != GW_OK)
         return status;
     if (format != FORMAT || !read_number(job, &membership->job) ||
@@ -236,7 +290,11 @@ static enum gw_status read_whole(json_t *whole,
     membership->begin = (uint64_t)begin;
     membership->sums = (uint8_t)sums;
     status = read_from(from, &membership->from);
-    return status == GW_OK ? read_members(members, membership) : status;
+    if (status == GW_OK)
+        status = read_threads(threads, membership);
+    if (status == GW_OK)
+        status = read_members(members, membership);
+    return status == GW_OK ? check_servers(membership) : status;
 }
 
 enum gw_status gw_membership_read(struct gw_disk *dir,

@@ -21,7 +21,8 @@
 
 struct gw_membership_member {
     uint8_t role;
-    uint32_t id;     /* rank or shard */
+    uint8_t caught;  /* standby: it has all that its primary has */
+    uint32_t id;     /* rank or shard; of a standby that of its primary */
     uint32_t server; /* number of the server process */
     uint32_t pid;
     uint64_t incarnation, machine;
@@ -38,8 +39,10 @@ struct gw_membership {
     uint64_t began_us; /* its first step could be made; since 1970, 0: not
                           known */
     uint64_t begin;    /* the clock with which the job began, */
-    struct gw_course_cut from;           /* and where it went on from */
-    uint8_t sums;                        /* workers of a host push one sum */
+    struct gw_course_cut from; /* and where it went on from */
+    uint8_t sums;              /* workers of a host push one sum */
+    uint32_t *threads; /* [servers] of each server, also of one that is lost */
+    size_t servers;
     struct gw_membership_member *member; /* [members] */
     size_t members;
 };

@@ -156,6 +156,7 @@ static const struct {
     {gw_teller_open, gw_teller_close},
     {gw_vacant_open, gw_vacant_close},
     {gw_places_open, gw_places_close},
+    {gw_missing_open, gw_missing_close},
     {gw_rejoin_open, gw_rejoin_close},
     {open_member, close_member},
     {gw_ending_open, gw_ending_close},

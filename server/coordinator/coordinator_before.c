@@ -54,6 +54,10 @@ static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
                        "a job that was begun with another job file runs with "
                        "checkpoint.dir: give this coordinator the same file "
                        "and --set, or leave --rejoin out");
+    if (before->list.servers != self->config->cluster.servers)
+        return gw_fail(error, GW_ECORRUPT,
+                       "%.200s/" GW_MEMBERSHIP_NAME " is damaged",
+                       self->config->checkpoint.dir);
     before->is_back = 1;
     self->job = before->list.job;
     self->silence_us = before->list.silence_us;

@@ -106,6 +106,7 @@ void gw_copies_place(struct gw_coordinator *self)
         return;
     struct gw_seat **shard = list_of(self, GW_ROLE_SERVER, n);
     struct gw_seat **standby = list_of(self, GW_ROLE_STANDBY, n);
+    gw_copies_count(self);
     if (shard && standby)
         give_standbys(self, shard, standby, n);
     else
@@ -115,6 +116,13 @@ void gw_copies_place(struct gw_coordinator *self)
 }
 
 /* ---- caught up, or lost from sight ---- */
+
+void gw_copies_count(const struct gw_coordinator *self)
+{
+    if (self->config->cluster.copies > 1 && self->options.metrics)
+        gw_metrics_set(self->options.metrics, GW_METRIC_SHARDS_DEGRADED,
+                       gw_roster_shards(self) - gw_copies_caught_up(self));
+}
 
 uint32_t gw_copies_caught_up(const struct gw_coordinator *self)
 {
@@ -153,6 +161,8 @@ static void caught_up(struct gw_coordinator *self, struct gw_seat *standby)
 {
     uint32_t shards = gw_roster_shards(self);
     standby->caught = 1;
+    gw_copies_count(self);
+    gw_register_write(self, NULL);
     if (gw_copies_caught_up(self) < shards)
         return;
     if (!standby->again)
@@ -203,36 +213,17 @@ int gw_copies_can_lose(const struct gw_coordinator *self,
     return 1;
 }
 
-static void leave_seat(struct gw_coordinator *self, struct gw_seat *who)
-{
-    gw_peer_close(who->peer);
-    gw_ahead_forget(self, who);
-    gw_roster_remove(self, who);
-    gw_files_forget(who);
-    who->peer = NULL;
-    who->is_lost = 1;
-}
-
-/* Shard 0 is another process: what it was asked for is asked of it. */
-static void ask_leader(struct gw_coordinator *self)
-{
-    gw_stop_rejoined(self);
-    gw_keeper_tell_stored(self);
-    gw_ctl_ask_again(self);
-}
-
 static void lose_thread(struct gw_coordinator *self, struct gw_seat *who)
 {
     struct gw_seat *standby =
         who->role == GW_ROLE_SERVER ? standby_of(self, who) : NULL;
-    leave_seat(self, who);
+    gw_seat_close(self, who);
+    who->is_lost = 1;
     if (who->id == GW_RANK_NONE)
         return; /* nobody else knows it */
     if (standby)
-        standby->role = GW_ROLE_SERVER;
-    gw_coordinator_tell_everybody(self, standby ? standby : who);
-    if (standby && standby->id == 0)
-        ask_leader(self);
+        gw_seat_lead(standby);
+    (standby ? standby : who)->is_unnamed = 1;
 }
 
 /* Any thread of the process. */
@@ -275,6 +266,7 @@ int gw_copies_lose(struct gw_coordinator *self,
         gw_coordinator_note(self, "%s; it had copies only", died);
     while ((one = find_thread(self, process)))
         lose_thread(self, one);
+    gw_copies_count(self);
     gw_places_lose(self, &was);
     return 1;
 }

@@ -105,8 +105,7 @@ static int place_server(struct gw_coordinator *self,
         refuse(self, peer, GW_EPROTO, "its threads do not add up");
         return 0;
     }
-    if (number == gw_roster_servers(self))
-        gw_roster_add_server(self, join->process);
+    gw_roster_place_server(self, number, join->process, join->threads);
     *server_p = number;
     return 1;
 }
@@ -275,12 +274,10 @@ static int place(struct gw_coordinator *self,
                  uint32_t *id_p,
                  uint32_t *server_p)
 {
-    if (self->phase == GW_PHASE_REJOINING) {
-        gw_rejoin_place(self, peer, id_p, server_p);
-        return 1;
-    }
+    if (self->phase == GW_PHASE_REJOINING)
+        return 1; /* the register has it */
     if (join->role == GW_ROLE_SERVER && gw_roster_shards(self) > 0) {
-        *server_p = gw_places_take(self, join);
+        *server_p = gw_places_number(self, join);
         return 1;
     }
     return join->role == GW_ROLE_WORKER
@@ -302,14 +299,14 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     struct gw_seat *who = make_seat(self, peer, join);
     if (!who)
         return;
+    keep_secret(self, who);
+    if (self->phase == GW_PHASE_REJOINING) {
+        gw_rejoin_taken(self, who, join->epoch);
+        return;
+    }
     who->id = id;
     who->server = server;
     gw_start_name_member(who);
-    keep_secret(self, who);
-    if (self->phase == GW_PHASE_REJOINING) {
-        gw_rejoin_taken(self, who);
-        return;
-    }
     gw_decline_replaced(self, who);
     welcome(self, who);
     if (gw_roster_shards(self) > 0 && who->role == GW_ROLE_SERVER)

@@ -90,9 +90,22 @@ void gw_coordinator_tell_member(struct gw_coordinator *self,
                                 uint64_t epoch,
                                 const struct gw_seat *one);
 
+/* The servers of all shards and their standbys, to one that may have heard of
+   them: it passes over what it has. In views of epochs behind this one; the
+   last is returned. */
+uint64_t gw_coordinator_tell_shards(struct gw_coordinator *self,
+                                    struct gw_seat *to,
+                                    uint64_t epoch);
+
 /* The same to all that have a view. Returns its epoch. */
 uint64_t gw_coordinator_tell_everybody(struct gw_coordinator *self,
                                        const struct gw_seat *one);
+
+/* ---- coordinator_leave.c ---- */
+
+/* The member has no seat any more; `close`: and is not heard any more. */
+void gw_seat_leave(struct gw_coordinator *self, struct gw_seat *who);
+void gw_seat_close(struct gw_coordinator *self, struct gw_seat *who);
 
 /* ---- coordinator_vacant.c ---- */
 
@@ -149,6 +162,8 @@ void gw_copies_place(struct gw_coordinator *self);
 void gw_copies_got_caught(struct gw_coordinator *self,
                           struct gw_seat *who,
                           const struct gw_caught *caught);
+/* Keeps the gauge of shards with one copy. */
+void gw_copies_count(const struct gw_coordinator *self);
 /* Standbys that have. */
 uint32_t gw_copies_caught_up(const struct gw_coordinator *self);
 /* A line in a job with copies: how many shards have two. Returns its bytes, at
@@ -164,24 +179,31 @@ int gw_copies_lose(struct gw_coordinator *self,
                    const struct gw_seat *who,
                    const char *died);
 
+/* ---- coordinator_names.c ---- */
+
+/* Tells all members of the seats that are unnamed, when the register has
+   them. Changes of one process are told together: no register has half of it.
+ */
+void gw_names_tell(struct gw_coordinator *self);
+
 /* ---- coordinator_places.c ---- */
 
 /* GW_ENOMEM. */
 enum gw_status gw_places_open(struct gw_coordinator *self,
                               struct gw_error *error);
 void gw_places_close(struct gw_coordinator *self);
-/* The server process of that seat is lost: another one may take its place. */
+/* The server process of that seat is lost, and all members are told what has
+   changed: another one may take its place. */
 void gw_places_lose(struct gw_coordinator *self, const struct gw_seat *who);
 int gw_places_are_open(const struct gw_coordinator *self);
 /* A thread of another process may join. */
 int gw_places_may_join(const struct gw_coordinator *self,
                        const struct gw_join *join);
-/* Such a thread joins, and its process has a place from now on, if it had none;
-   the number of its server. */
-uint32_t gw_places_take(struct gw_coordinator *self,
-                        const struct gw_join *join);
-/* Such a thread has its seat; with the last one of the process all members hear
-   of them. */
+/* The number of its server. */
+uint32_t gw_places_number(const struct gw_coordinator *self,
+                          const struct gw_join *join);
+/* Such a thread has its seat, and its process a place; with the last thread all
+   members hear of them. */
 void gw_places_taken(struct gw_coordinator *self, struct gw_seat *who);
 /* A shard answers a view. */
 void gw_places_standing(struct gw_coordinator *self,
@@ -221,6 +243,32 @@ void gw_register_write(struct gw_coordinator *self,
 void gw_register_end(struct gw_coordinator *self);
 void gw_register_settle(struct gw_coordinator *self);
 
+/* ---- coordinator_missing.c: members of the register that are not back ---- */
+
+enum gw_status gw_missing_open(struct gw_coordinator *self,
+                               struct gw_error *error);
+void gw_missing_close(struct gw_coordinator *self);
+/* Workers, and servers that can be spared, are waited for no longer; nor is
+   anybody. */
+void gw_missing_wait(struct gw_coordinator *self, int late, int over);
+/* One that is awaited, a server if there is one, or one that is given up. NULL:
+   nobody is. */
+const struct gw_membership_member *
+gw_missing_awaited(const struct gw_coordinator *self, int even_given_up);
+/* A server that is not, and without which the job cannot go on; or NULL. */
+const struct gw_membership_member *
+gw_missing_needed(const struct gw_coordinator *self);
+/* Its process is gone, or has died since it was back. */
+int gw_missing_has_gone(struct gw_coordinator *self, uint32_t pid);
+void gw_missing_lost(struct gw_coordinator *self, const struct gw_seat *who);
+/* Shards of servers that are not back are at their standbys. */
+void gw_missing_leave(struct gw_coordinator *self);
+/* Seats for all that are missing, so that members have their numbers; these
+   seats are left then, and others may take their places. GW_ENOMEM; the second
+   returns 0 where the job has ended for one. */
+enum gw_status gw_missing_make_seats(struct gw_coordinator *self);
+int gw_missing_open_places(struct gw_coordinator *self);
+
 /* ---- coordinator_rejoin.c ---- */
 
 enum gw_status gw_rejoin_open(struct gw_coordinator *self,
@@ -230,12 +278,11 @@ void gw_rejoin_close(struct gw_coordinator *self);
 const char *gw_rejoin_fault(const struct gw_coordinator *self,
                             const struct gw_peer *peer,
                             const struct gw_join *join);
-/* Its number, and that of its server process; then it has its seat. */
-void gw_rejoin_place(const struct gw_coordinator *self,
-                     const struct gw_peer *peer,
-                     uint32_t *id_p,
-                     uint32_t *server_p);
-void gw_rejoin_taken(struct gw_coordinator *self, struct gw_seat *who);
+/* It has its seat, and gets its number and its part from the register. `epoch`
+   is of the last view that it has heard. */
+void gw_rejoin_taken(struct gw_coordinator *self,
+                     struct gw_seat *who,
+                     uint64_t epoch);
 void gw_rejoin_declared(struct gw_coordinator *self,
                         struct gw_seat *who,
                         const struct gw_declare *declare);

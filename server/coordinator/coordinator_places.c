@@ -21,8 +21,8 @@
 struct place {
     uint32_t threads;  /* of the process that is lost; 0: none is */
     uint64_t process;  /* another one that joins; 0: none does */
-    uint64_t epoch;    /* of the last view that names its threads; 0: not yet */
-    uint32_t standing; /* shards that have answered that view; */
+    uint32_t standing; /* shards that have answered the last view that names
+                          its threads; */
     struct gw_decision_state state; /* of shard 0 */
 };
 
@@ -98,13 +98,11 @@ int gw_places_may_join(const struct gw_coordinator *self,
            place_for(self, join->process, join->threads) != NULL;
 }
 
-uint32_t gw_places_take(struct gw_coordinator *self, const struct gw_join *join)
+uint32_t gw_places_number(const struct gw_coordinator *self,
+                          const struct gw_join *join)
 {
-    struct place *place = place_for(self, join->process, join->threads);
-    uint32_t number = (uint32_t)(place - self->places->place);
-    place->process = join->process;
-    gw_roster_place_server(self, number, join->process);
-    return number;
+    const struct place *place = place_for(self, join->process, join->threads);
+    return (uint32_t)(place - self->places->place);
 }
 
 /* A seat that is lost, whose number among those that are told this one gets. */
@@ -133,13 +131,31 @@ static int is_of(const struct gw_seat *one, const struct place *place)
     return gw_seat_has_shard(one) && one->process == place->process;
 }
 
-static void name_threads(struct gw_coordinator *self, struct place *place)
+static void name_threads(struct gw_coordinator *self, const struct place *place)
 {
     for (struct gw_seat *one = gw_roster_first(self); one; one = one->next)
         if (is_of(one, place)) {
             give_shard(self, one);
-            place->epoch = gw_coordinator_tell_everybody(self, one);
+            one->is_unnamed = 1;
         }
+    gw_names_tell(self);
+}
+
+/* The epoch of the last view that names its threads; 0: not all are named. */
+static uint64_t named(const struct gw_coordinator *self,
+                      const struct place *place)
+{
+    uint64_t last = 0;
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next) {
+        if (!is_of(one, place))
+            continue;
+        if (!one->named || one->is_unnamed)
+            return 0;
+        if (one->named > last)
+            last = one->named;
+    }
+    return last;
 }
 
 void gw_places_taken(struct gw_coordinator *self, struct gw_seat *who)
@@ -147,6 +163,8 @@ void gw_places_taken(struct gw_coordinator *self, struct gw_seat *who)
     struct place *place = &self->places->place[who->server];
     struct gw_seat *lost = find_lost(self, who);
     uint32_t here = 0;
+    place->process = who->process;
+    gw_roster_place_server(self, who->server, who->process, who->threads);
     who->again = 1;
     lost->is_replaced = 1;
     gw_coordinator_tell_again(self, who, lost->telling.number);
@@ -182,7 +200,7 @@ void gw_places_standing(struct gw_coordinator *self,
 {
     for (uint64_t i = 0; i < self->config->cluster.servers; i++) {
         struct place *place = &self->places->place[i];
-        if (!place->epoch || place->epoch != standing->epoch)
+        if (!place->process || named(self, place) != standing->epoch)
             continue;
         if (shard->id == 0)
             place->state = standing->state;
@@ -203,10 +221,11 @@ static void ask_again(struct gw_coordinator *self)
         struct gw_seat *one = gw_roster_first(self);
         while (one && !is_of(one, place))
             one = one->next;
-        if (!place->epoch || !one)
+        if (!one || one->id == GW_RANK_NONE)
             continue;
         place->standing = 0;
-        place->epoch = gw_coordinator_tell_everybody(self, one);
+        one->is_unnamed = 1;
     }
+    gw_names_tell(self);
     gw_vacant_ask_again(self);
 }

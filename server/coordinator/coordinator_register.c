@@ -17,6 +17,10 @@
 /* The time of a write in the simulator. */
 #define WRITE_MODEL_US 500
 
+/* Callers that wait for the same write: one per file that has something to tell
+   behind it. */
+#define WAITING_MAX 4
+
 struct gw_register {
     struct gw_coordinator *self;
     uint64_t opened_us, began_us;
@@ -25,7 +29,9 @@ struct gw_register {
     int is_there, is_lost; /* this one's is, or cannot be, which was told */
     int is_over;           /* the job ends: the register goes */
     int is_stale;          /* it has changed while it was being written */
-    void (*then)(struct gw_coordinator *self); /* when it is written, or NULL */
+    /* [waiting], when it is written */
+    void (*then[WAITING_MAX])(struct gw_coordinator *self);
+    size_t waiting;
     /* of the work, while it is busy */
     struct gw_work work;
     int busy;
@@ -67,8 +73,7 @@ int gw_register_outlives(const struct gw_coordinator *self)
 {
     const struct gw_config *config = self->config;
     return config->checkpoint.dir[0] && config->cluster.patience > 0 &&
-           config->cluster.restarts > 0 && !self->splitter &&
-           config->cluster.copies == 1;
+           config->cluster.restarts > 0 && !self->splitter;
 }
 
 int gw_register_sums(const struct gw_coordinator *self)
@@ -88,6 +93,7 @@ static void fill_member(const struct gw_seat *one,
                         struct gw_membership_member *member)
 {
     *member = (struct gw_membership_member){.role = one->role,
+                                            .caught = one->caught != 0,
                                             .id = one->id,
                                             .server = one->server,
                                             .pid = one->pid,
@@ -110,10 +116,24 @@ static uint64_t began_us(struct gw_coordinator *self)
     return book->began_us;
 }
 
+/* Not of a server that joins while the job runs, and has no shard yet. */
+static void fill_lists(struct gw_coordinator *self,
+                       size_t members,
+                       struct gw_membership *membership)
+{
+    for (const struct gw_seat *one = gw_roster_first(self);
+         one && membership->members < members; one = one->next)
+        if (one->id != GW_RANK_NONE)
+            fill_member(one, &membership->member[membership->members++]);
+    for (size_t i = 0; i < membership->servers; i++)
+        membership->threads[i] = gw_roster_threads(self, (uint32_t)i);
+}
+
 static enum gw_status fill(struct gw_coordinator *self,
                            struct gw_membership *membership)
 {
     size_t members = gw_roster_members(self);
+    size_t servers = (size_t)self->config->cluster.servers;
     *membership = (struct gw_membership){
         .job = self->job,
         .epoch = gw_member_epoch(self->member),
@@ -122,18 +142,20 @@ static enum gw_status fill(struct gw_coordinator *self,
         .begin = gw_origin_state(self)->clock,
         .from = gw_origin_cut(self),
         .sums = gw_register_sums(self) != 0,
+        .threads = calloc(servers, sizeof *membership->threads),
+        .servers = servers,
         .member = calloc(members, sizeof *membership->member)};
-    if (!membership->member)
+    if (!membership->member || !membership->threads) {
+        gw_membership_free(membership);
         return GW_ENOMEM;
+    }
     snprintf(membership->address, sizeof membership->address, "%s",
              gw_member_address(self->member));
     snprintf(membership->token, sizeof membership->token, "%s",
              gw_origin_token(self));
     gw_membership_digest(self->job_text, strlen(self->job_text),
                          membership->text);
-    for (const struct gw_seat *one = gw_roster_first(self);
-         one && membership->members < members; one = one->next)
-        fill_member(one, &membership->member[membership->members++]);
+    fill_lists(self, members, membership);
     return GW_OK;
 }
 
@@ -163,10 +185,22 @@ static void take_result(struct gw_register *book)
 
 static void go_on(struct gw_register *book)
 {
-    void (*then)(struct gw_coordinator * self) = book->then;
-    book->then = NULL;
-    if (then && !book->is_over)
-        then(book->self);
+    void (*then[WAITING_MAX])(struct gw_coordinator * self);
+    size_t waiting = book->waiting;
+    memcpy(then, book->then, sizeof then);
+    book->waiting = 0;
+    for (size_t i = 0; i < waiting && !book->is_over; i++)
+        then[i](book->self);
+}
+
+static void add_waiting(struct gw_register *book,
+                        void (*then)(struct gw_coordinator *self))
+{
+    size_t i = 0;
+    while (i < book->waiting && book->then[i] != then)
+        i++;
+    if (i == book->waiting && i < WAITING_MAX)
+        book->then[book->waiting++] = then;
 }
 
 static void written(struct gw_work *work)
@@ -209,7 +243,7 @@ void gw_register_write(struct gw_coordinator *self,
 {
     struct gw_register *book = self->book;
     if (then)
-        book->then = then;
+        add_waiting(book, then);
     if (book->is_due || !gw_register_outlives(self) || book->is_over)
         go_on(book);
     else if (book->busy)

@@ -3,8 +3,7 @@
  *
  *   members come back --> shard 0 tells where the job stands --> the job runs
  *        |                                                       on here
- *        +-- a worker does not: its rank is vacant. A server does not: the job
- *            ends
+ *        +-- some do not: coordinator_missing.c
  *
  * The members are those of the register, and nobody else: each proves with its
  * secret that it is one. They had gone on without a coordinator, and hold back
@@ -25,19 +24,20 @@
 #include "server/coordinator/coordinator_keep.h"
 #include "server/coordinator/coordinator_run.h"
 
-/* A worker notices a silence, and dials again and again: it has so long from
-   the last member on that came back. Without a server the job cannot go on: it
-   has cluster.patience. */
+/* A member notices a silence, and dials again and again: it has so long from
+   the last one on that came back. One without which the job cannot go on has
+   cluster.patience. */
 #define SILENCES 2
-#define LEAST_US 3000000
+#define LEAST_US 2000000
 
 struct gw_rejoin {
     struct gw_timer timer;
     uint64_t since_us;
-    uint8_t *gone; /* [members] of the register: its process is */
-    int is_late;   /* workers are not waited for any more, */
-    int is_over;   /* nor is anybody */
-    int is_asked;  /* shard 0 is */
+    uint64_t epoch; /* the latest that a member has heard of */
+    int is_late;    /* some are not waited for any more, */
+    int is_over;    /* nor is anybody */
+    int is_asked;   /* shard 0 is, */
+    uint64_t asked; /* by the view of that epoch; 0: not yet */
 };
 
 static void maybe_ask(struct gw_coordinator *self);
@@ -56,6 +56,7 @@ static void on_timer(struct gw_timer *timer)
     uint64_t waited_us = gw_loop_now(self->loop) - rejoin->since_us;
     rejoin->is_late = 1;
     rejoin->is_over = waited_us >= patience_us;
+    gw_missing_wait(self, rejoin->is_late, rejoin->is_over);
     if (!rejoin->is_over)
         gw_timer_start(self->loop, timer, patience_us - waited_us);
     maybe_ask(self);
@@ -67,15 +68,15 @@ enum gw_status gw_rejoin_open(struct gw_coordinator *self,
     const struct gw_membership *before = gw_before(self);
     self->rejoin = calloc(1, sizeof *self->rejoin);
     struct gw_rejoin *rejoin = self->rejoin;
-    if (rejoin && before)
-        rejoin->gone = calloc(before->members, sizeof *rejoin->gone);
-    if (!rejoin || (before && !rejoin->gone))
+    if (!rejoin)
         return gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
     rejoin->timer.fire = on_timer;
     rejoin->timer.owner = self;
     rejoin->since_us = gw_loop_now(self->loop);
-    if (before)
-        gw_timer_start(self->loop, &rejoin->timer, limit_us(self));
+    if (!before)
+        return GW_OK;
+    rejoin->epoch = before->epoch;
+    gw_timer_start(self->loop, &rejoin->timer, limit_us(self));
     return GW_OK;
 }
 
@@ -84,19 +85,20 @@ void gw_rejoin_close(struct gw_coordinator *self)
     if (!self->rejoin)
         return;
     gw_timer_stop(self->loop, &self->rejoin->timer);
-    free(self->rejoin->gone);
     free(self->rejoin);
     self->rejoin = NULL;
 }
 
 /* ---- members come back ---- */
 
+/* A standby logs in as a server. */
 static const struct gw_membership_member *
 find(const struct gw_coordinator *self, const struct gw_peer *peer)
 {
     const struct gw_membership *before = gw_before(self);
     for (size_t i = 0; before && i < before->members; i++)
-        if (before->member[i].role == peer->role &&
+        if ((before->member[i].role == GW_ROLE_WORKER) ==
+                (peer->role == GW_ROLE_WORKER) &&
             before->member[i].incarnation == peer->incarnation)
             return &before->member[i];
     return NULL;
@@ -120,39 +122,47 @@ const char *gw_rejoin_fault(const struct gw_coordinator *self,
                : "no proof that this is the member that it says it is";
 }
 
-void gw_rejoin_place(const struct gw_coordinator *self,
-                     const struct gw_peer *peer,
-                     uint32_t *id_p,
-                     uint32_t *server_p)
+void gw_rejoin_taken(struct gw_coordinator *self,
+                     struct gw_seat *who,
+                     uint64_t epoch)
 {
-    const struct gw_membership_member *known = find(self, peer);
-    *id_p = known->id;
-    *server_p = known->server;
-}
-
-void gw_rejoin_taken(struct gw_coordinator *self, struct gw_seat *who)
-{
+    const struct gw_membership_member *known = find(self, who->peer);
+    who->role = known->role;
+    who->id = who->peer->id = known->id;
+    who->server = known->server;
+    who->caught = known->caught;
     who->ready = 1;
-    who->peer->id = who->id;
-    if (who->role == GW_ROLE_SERVER)
-        gw_roster_place_server(self, who->server, who->process);
+    gw_start_name_member(who);
+    if (gw_seat_has_shard(who))
+        gw_roster_place_server(self, who->server, who->process, who->threads);
     gw_log_info(self->log, "%s is back", who->peer->name);
+    if (epoch > self->rejoin->epoch)
+        self->rejoin->epoch = epoch;
     self->rejoin->is_late = 0;
+    gw_missing_wait(self, 0, self->rejoin->is_over);
     gw_timer_start(self->loop, &self->rejoin->timer, limit_us(self));
     maybe_ask(self);
 }
 
-/* Keys come from shard 0, which is there in any case. */
+/* Keys come from shard 0, which is there in any case, or from its standby: the
+   same ones, in the same parts. */
+static const char *take_keys(struct gw_coordinator *self,
+                             const struct gw_seat *who,
+                             const struct gw_declare *declare)
+{
+    int is_next = who->id == 0 && gw_declaration_add_keys(self, declare);
+    return is_next || (who->id == 0 && self->config->cluster.copies > 1)
+               ? NULL
+               : "keys that nobody waits for";
+}
+
 void gw_rejoin_declared(struct gw_coordinator *self,
                         struct gw_seat *who,
                         const struct gw_declare *declare)
 {
-    const char *fault = NULL;
-    if (who->role == GW_ROLE_SERVER &&
-        (who->id != 0 || !gw_declaration_add_keys(self, declare)))
-        fault = "keys that nobody waits for";
-    else if (who->role == GW_ROLE_WORKER)
-        fault = gw_declaration_difference(self, who, declare);
+    const char *fault = gw_seat_has_shard(who)
+                            ? take_keys(self, who, declare)
+                            : gw_declaration_difference(self, who, declare);
     if (fault) {
         gw_peer_reject(who->peer, 0, fault);
         return;
@@ -163,48 +173,28 @@ void gw_rejoin_declared(struct gw_coordinator *self,
     maybe_ask(self);
 }
 
-/* ---- who is missing ---- */
-
-static int is_back(const struct gw_coordinator *self,
-                   const struct gw_membership_member *one)
+static int keys_are_here(const struct gw_coordinator *self)
 {
-    const struct gw_seat *who = gw_roster_find(self, one->role, one->id);
-    if (!who)
-        return 0;
-    if (one->role == GW_ROLE_WORKER)
-        return who->declared;
-    return one->id > 0 ||
-           (gw_declaration_keys(self) > 0 &&
-            gw_declaration_keys(self) == gw_declaration(self)->keys_total);
+    return gw_declaration_keys(self) > 0 &&
+           gw_declaration_keys(self) == gw_declaration(self)->keys_total;
 }
+
+/* ---- who is missing ---- */
 
 static void
 print_missing(const struct gw_membership_member *one, char *text, size_t room)
 {
-    snprintf(text, room, "%s %u (%.40s, pid %u)", gw_role_name(one->role),
-             one->role == GW_ROLE_SERVER ? one->server : one->id, one->host,
-             one->pid);
-}
-
-/* One that is awaited, a server if there is one; NULL: nobody is. */
-static const struct gw_membership_member *
-awaited(const struct gw_coordinator *self, int even_gone)
-{
-    const struct gw_membership *before = gw_before(self);
-    const struct gw_membership_member *found = NULL;
-    for (size_t i = 0; i < before->members; i++)
-        if ((even_gone || !self->rejoin->gone[i]) &&
-            (!found || found->role != GW_ROLE_SERVER) &&
-            !is_back(self, &before->member[i]))
-            found = &before->member[i];
-    return found;
+    int is_worker = one->role == GW_ROLE_WORKER;
+    snprintf(text, room, "%s %u (%.40s, pid %u)",
+             gw_role_name(is_worker ? GW_ROLE_WORKER : GW_ROLE_SERVER),
+             is_worker ? one->id : one->server, one->host, one->pid);
 }
 
 void gw_rejoin_awaited(const struct gw_coordinator *self,
                        char *text,
                        size_t room)
 {
-    const struct gw_membership_member *one = awaited(self, 0);
+    const struct gw_membership_member *one = gw_missing_awaited(self, 0);
     if (one)
         print_missing(one, text, room);
     else
@@ -215,37 +205,26 @@ void gw_rejoin_awaited(const struct gw_coordinator *self,
 
 int gw_rejoin_gone(struct gw_coordinator *self, uint32_t pid)
 {
-    const struct gw_membership *before = gw_before(self);
-    int found = 0;
-    for (size_t i = 0; before && i < before->members; i++)
-        if (before->member[i].pid == pid &&
-            before->member[i].machine == self->options.machine) {
-            self->rejoin->gone[i] = 1;
-            found = 1;
-        }
+    int found = gw_missing_has_gone(self, pid);
     if (found && self->phase == GW_PHASE_REJOINING)
         maybe_ask(self);
     return found;
 }
 
-/* Its rank is vacant when the job runs on here; no shard can be. */
+/* Whoever was asked, another shard 0 may have to be. */
 void gw_rejoin_lost(struct gw_coordinator *self,
                     struct gw_seat *who,
                     const char *text)
 {
-    const struct gw_membership *before = gw_before(self);
-    if (who->role == GW_ROLE_SERVER) {
+    if (gw_seat_has_shard(who) && self->config->cluster.copies == 1) {
         gw_coordinator_end_and_look(self, GW_EDEAD, "%s", text);
         return;
     }
     gw_log_info(self->log, "%s", text);
-    for (size_t i = 0; i < before->members; i++)
-        if (before->member[i].incarnation == who->incarnation)
-            self->rejoin->gone[i] = 1;
-    gw_ahead_forget(self, who);
-    gw_roster_remove(self, who);
-    gw_files_forget(who);
-    gw_peer_close(who->peer);
+    gw_missing_lost(self, who);
+    gw_seat_close(self, who);
+    if (gw_seat_has_shard(who))
+        self->rejoin->is_asked = 0;
     maybe_ask(self);
 }
 
@@ -253,8 +232,9 @@ void gw_rejoin_lost(struct gw_coordinator *self,
 static void end_without(struct gw_coordinator *self,
                         const struct gw_membership_member *one)
 {
-    char name[GW_PEER_NAME_MAX];
-    print_missing(one, name, sizeof name);
+    char name[GW_PEER_NAME_MAX] = "shard 0";
+    if (one)
+        print_missing(one, name, sizeof name);
     if (self->rejoin->is_over && !gw_roster_first(self))
         gw_coordinator_end_and_look(self, GW_EDEAD,
                                     "nobody is left of the job that lost its "
@@ -266,52 +246,54 @@ static void end_without(struct gw_coordinator *self,
 
 /* ---- shard 0 is asked ---- */
 
+/* Behind the names of servers, which may have changed while not all have heard
+   of it: the members are ours. */
 static void tell_back(struct gw_coordinator *self, struct gw_seat *who)
 {
-    const struct gw_message message = {
-        .kind = GW_MESSAGE_VIEW,
-        .view = {.epoch = gw_member_epoch(self->member)}};
+    uint64_t epoch = self->rejoin->epoch;
+    if (self->config->cluster.copies > 1)
+        epoch = gw_coordinator_tell_shards(self, who, epoch);
+    const struct gw_message message = {.kind = GW_MESSAGE_VIEW,
+                                       .view = {.epoch = ++epoch}};
     gw_coordinator_tell(self, who->peer, &message);
+    gw_member_set_epoch(self->member, epoch);
 }
 
 static void tell_leader(struct gw_coordinator *self)
 {
-    tell_back(self, gw_roster_leader(self));
+    struct gw_seat *leader = gw_roster_leader(self);
+    if (self->phase == GW_PHASE_REJOINING && self->rejoin->is_asked && leader)
+        tell_back(self, leader);
+    self->rejoin->asked = gw_member_epoch(self->member);
 }
 
-static const struct gw_membership_member *
-find_lost_server(const struct gw_coordinator *self)
+static void ask(struct gw_coordinator *self)
 {
-    const struct gw_membership *before = gw_before(self);
-    for (size_t i = 0; i < before->members; i++)
-        if (before->member[i].role == GW_ROLE_SERVER &&
-            !is_back(self, &before->member[i]) &&
-            (self->rejoin->is_over || self->rejoin->gone[i]))
-            return &before->member[i];
-    return NULL;
+    self->rejoin->is_asked = 1;
+    self->rejoin->asked = 0;
+    gw_timer_stop(self->loop, &self->rejoin->timer);
+    gw_missing_leave(self);
+    if (self->rejoin->epoch < gw_member_epoch(self->member))
+        self->rejoin->epoch = gw_member_epoch(self->member);
+    gw_member_set_epoch(self->member, self->rejoin->epoch);
+    gw_register_write(self, tell_leader);
 }
 
+/* Those that come are told the end. */
 static void maybe_ask(struct gw_coordinator *self)
 {
-    struct gw_rejoin *rejoin = self->rejoin;
-    const struct gw_membership *before = gw_before(self);
+    const struct gw_rejoin *rejoin = self->rejoin;
     if (self->phase != GW_PHASE_REJOINING || rejoin->is_asked)
         return;
-    /* those that come are told the end */
-    const struct gw_membership_member *lost =
-        !awaited(self, 0) || rejoin->is_late ? find_lost_server(self) : NULL;
-    if (lost || (rejoin->is_over && !gw_declaration_is_here(self))) {
-        end_without(self, lost ? lost : awaited(self, 1));
-        return;
-    }
-    const struct gw_membership_member *one = awaited(self, 0);
-    if ((one && (one->role == GW_ROLE_SERVER || !rejoin->is_late)) ||
-        !gw_roster_number_shards(self) || !gw_declaration_is_here(self))
-        return;
-    rejoin->is_asked = 1;
-    gw_timer_stop(self->loop, &rejoin->timer);
-    gw_member_set_epoch(self->member, before->epoch + 1);
-    gw_register_write(self, tell_leader);
+    const struct gw_membership_member *awaited = gw_missing_awaited(self, 0);
+    const struct gw_membership_member *needed = gw_missing_needed(self);
+    int is_here = keys_are_here(self) && gw_declaration_is_here(self);
+    if (needed && (!awaited || rejoin->is_late))
+        end_without(self, needed);
+    else if (rejoin->is_over && !is_here)
+        end_without(self, gw_missing_awaited(self, 1));
+    else if (!awaited && is_here)
+        ask(self);
 }
 
 /* ---- the job runs on here ---- */
@@ -368,64 +350,10 @@ static enum gw_status take(struct gw_coordinator *self,
     return GW_OK;
 }
 
-/* NULL: there is no memory. */
-static struct gw_seat *make_missing(struct gw_coordinator *self, uint32_t rank)
-{
-    const struct gw_membership *before = gw_before(self);
-    struct gw_seat *who = calloc(1, sizeof *who);
-    if (!who)
-        return NULL;
-    who->role = GW_ROLE_WORKER;
-    who->id = rank;
-    for (size_t i = 0; i < before->members; i++) {
-        const struct gw_membership_member *one = &before->member[i];
-        if (one->role != GW_ROLE_WORKER || one->id != rank)
-            continue;
-        who->pid = one->pid;
-        who->incarnation = one->incarnation;
-        who->machine = one->machine;
-        snprintf(who->host, sizeof who->host, "%s", one->host);
-    }
-    gw_roster_add(self, who);
-    return who;
-}
-
-/* Workers without a process. 0: the job has ended for one. */
-static int make_vacant(struct gw_coordinator *self)
-{
-    char text[GW_ERROR_TEXT_BYTES], name[GW_PEER_NAME_MAX];
-    for (struct gw_seat *next, *one = gw_roster_first(self); one; one = next) {
-        next = one->next;
-        if (one->peer)
-            continue;
-        gw_roster_print(one, name);
-        if (one->incarnation)
-            snprintf(text, sizeof text,
-                     "%s died while the job had no coordinator", name);
-        else /* as it was before the coordinator died */
-            snprintf(text, sizeof text, "rank %u has no worker", one->id);
-        if (!gw_vacant_make(self, one, text)) {
-            gw_roster_remove(self, one);
-            gw_coordinator_end_and_look(self, GW_EDEAD, "%s", text);
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static enum gw_status fill_seats(struct gw_coordinator *self)
-{
-    for (uint32_t rank = 0; rank < self->config->cluster.workers; rank++)
-        if (!gw_roster_find(self, GW_ROLE_WORKER, rank) &&
-            !make_missing(self, rank))
-            return GW_ENOMEM;
-    return gw_coordinator_tell_rejoined(self);
-}
-
 static void run(struct gw_coordinator *self, const struct gw_seat *leader)
 {
     self->phase = GW_PHASE_RUNNING;
-    if (!make_vacant(self))
+    if (!gw_missing_open_places(self))
         return;
     gw_coordinator_note(
         self,
@@ -433,6 +361,7 @@ static void run(struct gw_coordinator *self, const struct gw_seat *leader)
         "%.1f s after it began: step %" PRIu64 " is made",
         (double)(gw_loop_now(self->loop) - self->rejoin->since_us) / 1e6,
         gw_coordinator_step(self));
+    gw_copies_count(self);
     self->options.events->running(self->options.owner);
     for (struct gw_seat *one = gw_roster_first(self); one; one = one->next)
         if (one != leader)
@@ -448,16 +377,20 @@ int gw_rejoin_standing(struct gw_coordinator *self,
     struct gw_error error;
     if (self->phase != GW_PHASE_REJOINING)
         return 0;
-    if (!self->rejoin->is_asked || shard->id != 0 ||
-        standing->epoch != gw_member_epoch(self->member)) {
+    if (!self->rejoin->is_asked || shard != gw_roster_leader(self) ||
+        standing->epoch > gw_member_epoch(self->member) ||
+        standing->epoch <= shard->stood) {
         gw_peer_reject(shard->peer, 0, "an answer to a view that it never got");
         return 1;
     }
     shard->stood = standing->epoch;
+    if (standing->epoch != self->rejoin->asked)
+        return 1; /* to a view before that */
     if (take(self, standing, &error) != GW_OK)
         gw_coordinator_end(self, error.status, "where shard 0 stands: %s",
                            error.text);
-    else if (fill_seats(self) != GW_OK)
+    else if (gw_missing_make_seats(self) != GW_OK ||
+             gw_coordinator_tell_rejoined(self) != GW_OK)
         gw_coordinator_end(self, GW_ENOMEM,
                            "the coordinator has no memory for the members");
     else

@@ -10,7 +10,10 @@ struct gw_roster {
     struct gw_seat *first, *gone;
     uint32_t workers, servers; /* joined so far */
     uint32_t shards;           /* all servers' together; 0 until all are here */
-    uint64_t *server_process;  /* [cluster.servers] */
+    struct {
+        uint64_t process;
+        uint32_t threads;
+    } * server; /* [cluster.servers] */
 };
 
 enum gw_status gw_roster_open(struct gw_coordinator *self,
@@ -19,9 +22,9 @@ enum gw_status gw_roster_open(struct gw_coordinator *self,
     struct gw_roster *roster = calloc(1, sizeof *roster);
     self->roster = roster;
     if (roster)
-        roster->server_process = calloc(self->config->cluster.servers,
-                                        sizeof *roster->server_process);
-    if (!roster || !roster->server_process)
+        roster->server =
+            calloc(self->config->cluster.servers, sizeof *roster->server);
+    if (!roster || !roster->server)
         return gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
     return GW_OK;
 }
@@ -42,7 +45,7 @@ void gw_roster_close(struct gw_coordinator *self)
         return;
     free_all(roster->first);
     free_all(roster->gone);
-    free(roster->server_process);
+    free(roster->server);
     free(roster);
     self->roster = NULL;
 }
@@ -138,26 +141,28 @@ uint32_t gw_roster_server(const struct gw_coordinator *self, uint64_t process)
     const struct gw_roster *roster = self->roster;
     uint32_t number = 0;
     while (number < roster->servers &&
-           roster->server_process[number] != process)
+           roster->server[number].process != process)
         number++;
     return number;
 }
 
-void gw_roster_add_server(struct gw_coordinator *self, uint64_t process)
-{
-    self->roster->server_process[self->roster->servers++] = process;
-}
-
 void gw_roster_place_server(struct gw_coordinator *self,
                             uint32_t number,
-                            uint64_t process)
+                            uint64_t process,
+                            uint32_t threads)
 {
     struct gw_roster *roster = self->roster;
     if (number >= self->config->cluster.servers)
         return;
-    roster->server_process[number] = process;
+    roster->server[number].process = process;
+    roster->server[number].threads = threads;
     if (roster->servers <= number)
         roster->servers = number + 1;
+}
+
+uint32_t gw_roster_threads(const struct gw_coordinator *self, uint32_t number)
+{
+    return self->roster->server[number].threads;
 }
 
 uint32_t gw_roster_workers(const struct gw_coordinator *self)
@@ -211,6 +216,11 @@ int gw_roster_number_shards(struct gw_coordinator *self)
     }
     roster->shards = next;
     return next > 0;
+}
+
+void gw_roster_set_shards(struct gw_coordinator *self, uint32_t shards)
+{
+    self->roster->shards = shards;
 }
 
 int gw_roster_has_left(const struct gw_coordinator *self)

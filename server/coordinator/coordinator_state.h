@@ -19,12 +19,15 @@
  *   coordinator_decline.c    processes that report that they cannot join
  *   coordinator_strangers.c  peers that have logged in and not joined
  *   coordinator_group.c      workers that sum before they push
+ *   coordinator_leave.c      a seat is left
  *   coordinator_vacant.c     workers in the place of others that have died
  *   coordinator_copies.c     standbys in the place of servers that have died
  *   coordinator_places.c     other servers, which get copies
+ *   coordinator_names.c      which process has a shard, told to all
  *   coordinator_register.c   the list of members, for another coordinator
  *   coordinator_before.c     the list of the coordinator that has died
  *   coordinator_rejoin.c     its members come back to this one
+ *   coordinator_missing.c    those that do not
  *   coordinator_tell.c       view, keys and start, sent to every member
  *   coordinator_declare.c    keys and data as rank 0 declared them
  *
@@ -117,6 +120,8 @@ struct gw_seat {
     int caught;      /* standby: it has all that its primary has */
     int is_lost;     /* coordinator_copies.c: and given up, */
     int is_replaced; /* and another one has its number */
+    int is_unnamed;  /* coordinator_names.c: others are to hear of it, */
+    uint64_t named;  /* and have, by the view of that epoch */
     int bye;
 
     /* as last reported */
@@ -150,6 +155,13 @@ struct gw_seat {
 static inline int gw_seat_has_shard(const struct gw_seat *seat)
 {
     return seat->role == GW_ROLE_SERVER || seat->role == GW_ROLE_STANDBY;
+}
+
+/* A standby is the server of its shard from now on. */
+static inline void gw_seat_lead(struct gw_seat *seat)
+{
+    seat->role = GW_ROLE_SERVER;
+    seat->caught = 0;
 }
 
 /* Calls from a lower file to a higher one; coordinator.c connects them. */
@@ -186,6 +198,7 @@ struct gw_coordinator {
     struct gw_before *before;
     struct gw_register *book;
     struct gw_rejoin *rejoin;
+    struct gw_missing *missing;
     struct gw_roster *roster;
     struct gw_final *final;
     struct gw_ending *ending;
@@ -236,15 +249,16 @@ struct gw_seat *gw_roster_last(const struct gw_coordinator *self,
 struct gw_seat *gw_roster_gone(const struct gw_coordinator *self);
 /* "worker 1 (host, pid 7)", as lines name it. */
 void gw_roster_print(const struct gw_seat *one, char name[GW_PEER_NAME_MAX]);
-/* The number of a server process; gw_roster_servers for a new one, which
-   `add_server` then counts. */
+/* The number of a server process; gw_roster_servers for a new one. */
 uint32_t gw_roster_server(const struct gw_coordinator *self, uint64_t process);
-void gw_roster_add_server(struct gw_coordinator *self, uint64_t process);
-/* Joined so far; shards are 0 until all are here and numbered. */
-/* The server process of that number, of one that is back. */
+/* The server of that number is that process, which has so many threads. */
 void gw_roster_place_server(struct gw_coordinator *self,
                             uint32_t number,
-                            uint64_t process);
+                            uint64_t process,
+                            uint32_t threads);
+/* Those of a server, also where its process is lost. */
+uint32_t gw_roster_threads(const struct gw_coordinator *self, uint32_t number);
+/* Joined so far; shards are 0 until all are here and numbered. */
 uint32_t gw_roster_workers(const struct gw_coordinator *self);
 uint32_t gw_roster_servers(const struct gw_coordinator *self);
 uint32_t gw_roster_shards(const struct gw_coordinator *self);
@@ -252,6 +266,8 @@ uint32_t gw_roster_shards(const struct gw_coordinator *self);
 uint32_t gw_roster_members(const struct gw_coordinator *self);
 /* Numbers the shards by server, then by thread; 0 while one is missing. */
 int gw_roster_number_shards(struct gw_coordinator *self);
+/* They have their numbers from before. */
+void gw_roster_set_shards(struct gw_coordinator *self, uint32_t shards);
 /* No member has a link any more. */
 int gw_roster_has_left(const struct gw_coordinator *self);
 /* The file of a checkpoint that a member writes. */

@@ -43,21 +43,57 @@ print_state(const struct gw_coordinator *self, char *text, size_t room)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* "NAME: heard 0.1 s ago, frames_in 52, .."; silent_us UINT64_MAX: oneself. */
+/* "NAME: shard 2, heard 0.1 s ago, frames_in 52, .." */
 static size_t print_member(char *text,
                            size_t room,
                            const char *name,
-                           uint64_t silent_us,
+                           const char *what,
                            const struct gw_metrics_snapshot *counters)
 {
-    char heard[48] = "", counted[1024];
+    char counted[1024];
     gw_metrics_print(counters, counted, sizeof counted);
-    if (silent_us != UINT64_MAX)
-        snprintf(heard, sizeof heard, "heard %.1f s ago%s",
-                 (double)silent_us / 1e6, counted[0] ? ", " : "");
-    int n = snprintf(text, room, "%s: %s%s\n", name, heard,
-                     heard[0] || counted[0] ? counted : "nothing counted yet");
+    int n = snprintf(text, room, "%s: %s%s%s\n", name, what,
+                     counted[0] ? ", " : "", counted);
     return n > 0 ? (size_t)n : 0;
+}
+
+#define PART_BYTES 64
+
+/* What a server's thread has; "" of a worker. */
+static void print_part(const struct gw_seat *one, char part[PART_BYTES])
+{
+    part[0] = '\0';
+    if (one->role == GW_ROLE_WORKER)
+        return;
+    if (one->id == GW_RANK_NONE)
+        snprintf(part, PART_BYTES, "no shard yet, ");
+    else if (one->role == GW_ROLE_SERVER)
+        snprintf(part, PART_BYTES, "shard %u, ", one->id);
+    else
+        snprintf(part, PART_BYTES, "copy of shard %u%s, ", one->id,
+                 one->caught ? "" : ", not whole yet");
+}
+
+static size_t print_seat(char *text, size_t room, const struct gw_seat *one)
+{
+    char part[PART_BYTES], what[2 * PART_BYTES];
+    print_part(one, part);
+    snprintf(what, sizeof what, "%sheard %.1f s ago", part,
+             (double)gw_peer_silent_us(one->peer) / 1e6);
+    return print_member(text, room, one->peer->name, what, &one->counters);
+}
+
+/* The epoch is that of the last view, of who is who. */
+static size_t
+print_self(const struct gw_coordinator *self, char *text, size_t room)
+{
+    struct gw_metrics_snapshot own = {0};
+    char what[PART_BYTES];
+    if (self->options.metrics)
+        gw_metrics_collect(self->options.metrics, &own);
+    snprintf(what, sizeof what, "epoch %" PRIu64,
+             gw_member_epoch(self->member));
+    return print_member(text, room, "coordinator", what, &own);
 }
 
 /* A line of its own, below the worker's. */
@@ -83,14 +119,10 @@ size_t gw_coordinator_status(const struct gw_coordinator *self,
                              char *text,
                              size_t room)
 {
-    struct gw_metrics_snapshot own = {0};
     size_t used = print_state(self, text, room);
     uint64_t from = 0;
-    if (self->options.metrics)
-        gw_metrics_collect(self->options.metrics, &own);
     if (used < room)
-        used += print_member(text + used, room - used, "coordinator",
-                             UINT64_MAX, &own);
+        used += print_self(self, text + used, room - used);
     if (used < room)
         used += gw_vacant_print(self, text + used, room - used);
     if (used < room)
@@ -105,8 +137,7 @@ size_t gw_coordinator_status(const struct gw_coordinator *self,
         if (!next)
             return used;
         from = place_of(next) + 1;
-        used += print_member(text + used, room - used, next->peer->name,
-                             gw_peer_silent_us(next->peer), &next->counters);
+        used += print_seat(text + used, room - used, next);
         if (gw_regimes_is_per_push(self) && next->role == GW_ROLE_WORKER &&
             used < room)
             used += print_staleness(text + used, room - used,

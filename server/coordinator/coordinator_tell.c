@@ -90,6 +90,21 @@ tell_members(struct gw_coordinator *self, struct gw_seat *to, uint64_t epoch)
     gw_coordinator_tell(self, to->peer, &message);
 }
 
+/* A view of a later epoch: its members. */
+static void tell_later(struct gw_coordinator *self,
+                       struct gw_seat *to,
+                       uint64_t epoch,
+                       const struct gw_view_member *member,
+                       uint32_t n)
+{
+    const struct gw_message message = {.kind = GW_MESSAGE_VIEW,
+                                       .view = {.epoch = epoch,
+                                                .members_total = n,
+                                                .members_n = n,
+                                                .members = member}};
+    gw_coordinator_tell(self, to->peer, &message);
+}
+
 void gw_coordinator_tell_member(struct gw_coordinator *self,
                                 struct gw_seat *to,
                                 uint64_t epoch,
@@ -98,12 +113,7 @@ void gw_coordinator_tell_member(struct gw_coordinator *self,
     while (to->telling.members < self->teller->members)
         tell_members(self, to, epoch - 1); /* this one is later than that */
     const struct gw_view_member member = view_of(self, one, to);
-    const struct gw_message message = {.kind = GW_MESSAGE_VIEW,
-                                       .view = {.epoch = epoch,
-                                                .members_total = 1,
-                                                .members_n = 1,
-                                                .members = &member}};
-    gw_coordinator_tell(self, to->peer, &message);
+    tell_later(self, to, epoch, &member, 1);
 }
 
 uint64_t gw_coordinator_tell_everybody(struct gw_coordinator *self,
@@ -114,6 +124,29 @@ uint64_t gw_coordinator_tell_everybody(struct gw_coordinator *self,
     for (struct gw_seat *to = gw_roster_first(self); to; to = to->next)
         if (to->telling.members > 0)
             gw_coordinator_tell_member(self, to, epoch, one);
+    return epoch;
+}
+
+uint64_t gw_coordinator_tell_shards(struct gw_coordinator *self,
+                                    struct gw_seat *to,
+                                    uint64_t epoch)
+{
+    static const uint8_t roles[] = {GW_ROLE_SERVER, GW_ROLE_STANDBY};
+    struct gw_view_member part[GW_MEMBERS_PER_PART];
+    const struct gw_seat none = {.role = GW_ROLE_STANDBY, .is_lost = 1};
+    uint32_t last = 2 * gw_roster_shards(self), n = 0;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < last; i++) {
+        const struct gw_seat *one = gw_roster_find(self, roles[i % 2], i / 2);
+        const struct gw_seat *who = one ? one : &none;
+        bytes += strlen(who->address) + strlen(who->host) + GW_SECRET_BYTES;
+        part[n] = view_of(self, who, to);
+        part[n++].id = i / 2;
+        if (n < GW_MEMBERS_PER_PART && bytes < VIEW_BYTES && i + 1 < last)
+            continue;
+        tell_later(self, to, ++epoch, part, n);
+        bytes = n = 0;
+    }
     return epoch;
 }
 

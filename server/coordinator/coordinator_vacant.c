@@ -40,8 +40,8 @@ struct vacancy {
     char died[GW_ERROR_TEXT_BYTES / 2]; /* in words */
     struct gw_seat *before;             /* perhaps alive; NULL: it is not */
     struct gw_seat *who;                /* joined; NULL: nobody has */
-    uint64_t epoch;    /* of the view that shards answer; 0: not yet */
-    int is_told;       /* that view is */
+    int is_untold;                      /* shards are to hear of it */
+    uint64_t epoch;    /* of the view that they answer; 0: not yet */
     uint32_t standing; /* answers, so far: */
     uint64_t least, most;
     int ready;
@@ -111,14 +111,6 @@ int gw_vacant_may_replace(const struct gw_coordinator *self,
            self->config->cluster.restarts > 0 && can_be_made_again(self);
 }
 
-/* The seat is empty from now on. */
-static void leave_seat(struct gw_coordinator *self, struct gw_seat *who)
-{
-    gw_ahead_forget(self, who);
-    gw_roster_remove(self, who);
-    gw_files_forget(who);
-}
-
 static struct vacancy *add(struct gw_coordinator *self,
                            const struct gw_seat *who)
 {
@@ -169,9 +161,10 @@ make(struct gw_coordinator *self, struct gw_seat *who, const char *died)
         return NULL;
     close_before(vacancy);
     vacancy->who = NULL;
+    vacancy->is_untold = 0;
     vacancy->epoch = 0;
     snprintf(vacancy->died, sizeof vacancy->died, "%s", died);
-    leave_seat(self, who);
+    gw_seat_leave(self, who);
     return vacancy;
 }
 
@@ -286,33 +279,29 @@ turn_away(struct gw_coordinator *self, struct gw_seat *who, const char *why)
     wait_for_another(self, vacancy);
 }
 
-/* The first by its epoch that shards do not know yet; NULL: they know all. */
-static struct vacancy *find_untold(const struct gw_coordinator *self)
+/* A later epoch for each: answers tell which worker they are about. */
+static void tell_shards_of(struct gw_coordinator *self, struct vacancy *vacancy)
 {
-    struct vacancy *first = NULL;
-    for (struct vacancy *one = self->vacancies->first; one; one = one->next)
-        if (one->epoch && !one->is_told &&
-            (!first || one->epoch < first->epoch))
-            first = one;
-    return first;
+    vacancy->is_untold = 0;
+    vacancy->epoch = gw_member_epoch(self->member) + 1;
+    gw_member_set_epoch(self->member, vacancy->epoch);
+    for (struct gw_seat *to = gw_roster_first(self); to; to = to->next)
+        if (gw_seat_has_shard(to) && to->telling.members > 0)
+            gw_coordinator_tell_member(self, to, vacancy->epoch, vacancy->who);
 }
 
 static void tell_shards(struct gw_coordinator *self)
 {
-    struct vacancy *one;
-    while ((one = find_untold(self))) {
-        one->is_told = 1;
-        for (struct gw_seat *to = gw_roster_first(self); to; to = to->next)
-            if (gw_seat_has_shard(to) && to->telling.members > 0)
-                gw_coordinator_tell_member(self, to, one->epoch, one->who);
-    }
+    for (struct vacancy *one = self->vacancies->first; one; one = one->next)
+        if (one->is_untold)
+            tell_shards_of(self, one);
 }
 
 /* Shards get to know the worker, and tell where they stand. */
 static void name_to_shards(struct gw_coordinator *self, struct vacancy *vacancy)
 {
-    vacancy->epoch = gw_member_epoch(self->member);
-    vacancy->is_told = 0;
+    vacancy->is_untold = 1;
+    vacancy->epoch = 0;
     vacancy->standing = 0;
     vacancy->ready = 1;
     vacancy->least = UINT64_MAX;
@@ -322,12 +311,9 @@ static void name_to_shards(struct gw_coordinator *self, struct vacancy *vacancy)
 
 void gw_vacant_ask_again(struct gw_coordinator *self)
 {
-    for (struct vacancy *one = self->vacancies->first; one; one = one->next) {
-        if (!one->epoch)
-            continue;
-        gw_member_set_epoch(self->member, gw_member_epoch(self->member) + 1);
-        name_to_shards(self, one);
-    }
+    for (struct vacancy *one = self->vacancies->first; one; one = one->next)
+        if (one->epoch || one->is_untold)
+            name_to_shards(self, one);
 }
 
 void gw_vacant_declared(struct gw_coordinator *self,
@@ -352,8 +338,6 @@ void gw_vacant_declared(struct gw_coordinator *self,
     if (before)
         gw_origin_note_device(self, who, before->device, before->tuned);
     who->declared = 1;
-    /* a later epoch for each: answers tell which worker they are about */
-    gw_member_set_epoch(self->member, gw_member_epoch(self->member) + 1);
     name_to_shards(self, find(self, who->id));
 }
 

@@ -19,10 +19,13 @@ libserver_a_SOURCES += \
 	%D%/coordinator_join.c \
 	%D%/coordinator_keep.c \
 	%D%/coordinator_keep.h \
+	%D%/coordinator_leave.c \
 	%D%/coordinator_look.c \
 	%D%/coordinator_lost.c \
 	%D%/coordinator_members.h \
 	%D%/coordinator_message.c \
+	%D%/coordinator_missing.c \
+	%D%/coordinator_names.c \
 	%D%/coordinator_origin.c \
 	%D%/coordinator_places.c \
 	%D%/coordinator_regimes.c \

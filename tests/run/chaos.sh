@@ -34,6 +34,12 @@ killed() { kill -9 "$victim"; }
 stopped() { kill -STOP "$victim"; }
 paused() { kill -STOP "$victim" && sleep 0.7 && kill -CONT "$victim"; }
 
+# With one copy of a shard the death of its server would be the end.
+is_whole() {
+  ! runs_on || gradweir status "127.0.0.1:$(ports coordinator | head -n 1)" 2>/dev/null |
+    grep -q ' shards have two copies$'
+}
+
 # hurt ROLE HOW: the time to the next line of a step goes to $scratch/times. A
 # fault that the end of the job outran is none.
 hurt() {
@@ -63,6 +69,7 @@ job() {
     draw $#
     shift $drawn
     hurt "${1%.*}" "${1#*.}" || return 1
+    case $faults in *server*) await 30 is_whole || return 1 ;; esac
     draw 1000
     sleep "0.$(printf %03d "$drawn")"
     [ "$(now_ms)" -lt $((until_ms + 60000)) ] || return 1
@@ -79,8 +86,8 @@ while [ "$(now_ms)" -lt $until_ms ]; do
   [ $drawn -eq 0 ] && transport=shm || transport=tcp
   draw 2
   if [ $drawn -eq 0 ]; then
-    job 'server.killed server.killed server.stopped server.paused worker.killed worker.paused' \
-      --set cluster.transport=$transport --set cluster.copies=2
+    job 'server.killed server.killed server.stopped server.paused worker.killed worker.paused coordinator.killed coordinator.paused' \
+      --set cluster.transport=$transport --set checkpoint.dir="$ck" --set checkpoint.every=5000 --set cluster.copies=2
   else
     job 'coordinator.killed coordinator.paused worker.killed worker.paused' \
       --set cluster.transport=$transport --set checkpoint.dir="$ck" --set checkpoint.every=5000

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "server/checkpoint/membership.h"
 #include "server/coordinator/coordinator_members.h"
 #include "server/coordinator/coordinator_run.h"
 #include "server/server_state.h"
@@ -245,6 +246,153 @@ static void a_worker_does_not(void **state)
     cluster_close(&cluster);
 }
 
+/* ---- of a job with copies ---- */
+
+#define COPIES                                                                 \
+    SAVES, "cluster.copies=2", "train.steps=2000", "cluster.patience=60"
+
+static int has_copies(void *owner)
+{
+    const struct gw_coordinator *self = cluster.coordinator;
+    (void)owner;
+    return cluster.finished ||
+           (self->phase == GW_PHASE_RUNNING &&
+            gw_copies_caught_up(self) == gw_roster_shards(self));
+}
+
+static void open_copies(const char *const *settings)
+{
+    open_job(settings);
+    assert_true(cluster_run_until(&cluster, has_copies, NULL, LIMIT_US));
+    cluster_pass(&cluster, 10000); /* and it is registered */
+}
+
+static int goes_on(void *owner)
+{
+    const uint64_t *before = owner;
+    return cluster.finished || version() > *before;
+}
+
+/* Both copies of half the weights are at one process, and it stands still until
+   there is a coordinator; nobody says that the process is gone. */
+static void a_server_with_copies_does_not(void **state)
+{
+    static const char *const settings[] = {COPIES, NULL};
+    static const char *const alone[] = {SAVES, "train.steps=2000", NULL};
+    char expected[65], got[65];
+    (void)state;
+    undisturbed(alone, expected);
+    open_copies(settings);
+    cluster_kill_coordinator(&cluster);
+    gw_world_end_server(&cluster.world, 1);
+    cluster_pass(&cluster, 10000000);
+    uint64_t before = version();
+    cluster_pass(&cluster, 10000000);
+    assert_true(version() == before);
+    cluster_replace_coordinator(&cluster);
+    uint64_t begun = gw_loop_now(cluster.loop);
+    assert_true(cluster_run_until(&cluster, goes_on, &before, LIMIT_US));
+    assert_true(gw_loop_now(cluster.loop) - begun < 3000000);
+    cluster_pass(&cluster, 10000);
+    cluster_assert_told(&cluster, "died while the job had no coordinator; what "
+                                  "it had is at other servers");
+    cluster_replace_server(&cluster, 1);
+    assert_true(cluster_run_until(&cluster, has_copies, NULL, LIMIT_US));
+    cluster_assert_told(&cluster, "have two copies again");
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_digest(&cluster, got);
+    assert_string_equal(got, expected);
+    cluster_close(&cluster);
+}
+
+/* The second one has what the first one had, and a third one is too late. */
+static void both_servers_do_not(void **state)
+{
+    static const char *const settings[] = {COPIES, NULL};
+    (void)state;
+    open_copies(settings);
+    cluster_kill_coordinator(&cluster);
+    gw_world_end_server(&cluster.world, 0);
+    gw_world_end_server(&cluster.world, 1);
+    cluster_pass(&cluster, 500000);
+    cluster_replace_coordinator(&cluster);
+    cluster_pass(&cluster, 30000000);
+    assert_int_equal(cluster.coordinator->phase, GW_PHASE_REJOINING);
+    ends(GW_ERESUMABLE, "died while the job had no coordinator");
+}
+
+static int has_a_place(void *owner)
+{
+    (void)owner;
+    return gw_places_are_open(cluster.coordinator);
+}
+
+static int lists_server(uint32_t server)
+{
+    struct gw_membership membership;
+    int found = 0;
+    assert_int_equal(
+        gw_membership_read(cluster_checkpoints(&cluster), &membership, NULL),
+        GW_OK);
+    for (size_t i = 0; i < membership.members; i++)
+        found |= membership.member[i].role != GW_ROLE_WORKER &&
+                 membership.member[i].server == server;
+    gw_membership_free(&membership);
+    return found;
+}
+
+/* The coordinator has decided who has it, and registered that; nobody has heard
+   of it. */
+static void who_has_a_shard_is_said_again(void **state)
+{
+    static const char *const settings[] = {COPIES, NULL};
+    static const char *const alone[] = {SAVES, "train.steps=2000", NULL};
+    char expected[65], got[65];
+    (void)state;
+    undisturbed(alone, expected);
+    open_copies(settings);
+    gw_world_end_server(&cluster.world, 1);
+    while (lists_server(1))
+        cluster_pass(&cluster, 20);
+    cluster_pass(&cluster, 200); /* it is being written for longer */
+    assert_true(cluster.server[0].standby->stands_by);
+    cluster_kill_coordinator(&cluster);
+    cluster_pass(&cluster, 2000000);
+    cluster_replace_coordinator(&cluster);
+    assert_true(cluster_run_until(&cluster, has_a_place, NULL, LIMIT_US));
+    cluster_replace_server(&cluster, 1);
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_digest(&cluster, got);
+    assert_string_equal(got, expected);
+    cluster_close(&cluster);
+}
+
+static int has_no_place(void *owner)
+{
+    return !has_a_place(owner);
+}
+
+/* The coordinator has died when the standby has all. */
+static void a_copy_is_whole_meanwhile(void **state)
+{
+    static const char *const settings[] = {COPIES, NULL};
+    (void)state;
+    open_copies(settings);
+    gw_world_end_server(&cluster.world, 1);
+    assert_true(cluster_run_until(&cluster, has_a_place, NULL, LIMIT_US));
+    cluster_replace_server(&cluster, 1);
+    assert_true(cluster_run_until(&cluster, has_no_place, NULL, LIMIT_US));
+    assert_int_equal(gw_copies_caught_up(cluster.coordinator), 0);
+    cluster_pass(&cluster, 150); /* it is told to begin */
+    cluster_kill_coordinator(&cluster);
+    cluster_pass(&cluster, 500000);
+    cluster_replace_coordinator(&cluster);
+    assert_true(cluster_run_until(&cluster, has_copies, NULL, LIMIT_US));
+    assert_false(cluster.finished);
+    cluster_stop(&cluster);
+    ends(GW_EINTERRUPTED, "stopped at step ");
+}
+
 static void nobody_does(void **state)
 {
     (void)state;
@@ -340,6 +488,25 @@ static void a_register_is_damaged(void **state)
     cluster_close(&cluster);
 }
 
+/* It lists as many as the job file does not. */
+static void a_register_has_other_servers(void **state)
+{
+    struct gw_membership membership;
+    uint32_t three[] = {1, 1, 1};
+    (void)state;
+    open_job(long_job);
+    struct gw_disk *dir = cluster_checkpoints(&cluster);
+    assert_int_equal(gw_membership_read(dir, &membership, NULL), GW_OK);
+    uint32_t *threads = membership.threads;
+    membership.threads = three;
+    membership.servers = 3;
+    assert_int_equal(gw_membership_write(dir, &membership, NULL), GW_OK);
+    membership.threads = threads;
+    gw_membership_free(&membership);
+    fails(GW_ECORRUPT, "ck/.gradweir-members is damaged");
+    cluster_close(&cluster);
+}
+
 /* Members compute the job that they were given. */
 static void a_register_is_of_another_job(void **state)
 {
@@ -380,10 +547,15 @@ int main(void)
         cmocka_unit_test(a_server_does_not),
         cmocka_unit_test(a_server_is_known_to_be_gone),
         cmocka_unit_test(a_worker_does_not),
+        cmocka_unit_test(a_server_with_copies_does_not),
+        cmocka_unit_test(both_servers_do_not),
+        cmocka_unit_test(who_has_a_shard_is_said_again),
+        cmocka_unit_test(a_copy_is_whole_meanwhile),
         cmocka_unit_test(nobody_does),
         cmocka_unit_test(an_impostor_does),
         cmocka_unit_test(late_ones_are_refused),
         cmocka_unit_test(a_register_is_damaged),
+        cmocka_unit_test(a_register_has_other_servers),
         cmocka_unit_test(a_register_is_of_another_job),
         cmocka_unit_test(there_is_no_register),
     };

@@ -73,7 +73,10 @@ static struct gw_membership_member some_members[] = {
      .host = "a-host-with-a-name-as-long-as-a-name-may-be-in-the-file-000-63-",
      .secret = {[GW_DIGEST_BYTES - 1] = 0xfe}},
     {.role = GW_ROLE_WORKER, .host = ""},
+    {.role = GW_ROLE_STANDBY, .caught = 1, .id = 7, .server = 2, .host = "b"},
 };
+
+static uint32_t some_threads[] = {1, 65536, 3, 2};
 
 static struct gw_membership some_membership(void)
 {
@@ -90,6 +93,8 @@ static struct gw_membership some_membership(void)
                             .samples = 60000},
                  .clock = GW_CLOCK_MAX},
         .sums = 1,
+        .threads = some_threads,
+        .servers = sizeof some_threads / sizeof *some_threads,
         .member = some_members,
         .members = sizeof some_members / sizeof *some_members};
     memset(some.address, 'a', sizeof some.address - 1);
@@ -107,11 +112,15 @@ static void is_same(const struct gw_membership *read,
     assert_true(gw_course_is_same(&read->from.course, &is->from.course));
     assert_true(read->from.clock == is->from.clock);
     assert_int_equal(read->sums, is->sums);
+    assert_int_equal(read->servers, is->servers);
+    assert_memory_equal(read->threads, is->threads,
+                        is->servers * sizeof *is->threads);
     assert_int_equal(read->members, is->members);
     for (size_t i = 0; i < is->members; i++) {
         const struct gw_membership_member *a = &read->member[i];
         const struct gw_membership_member *b = &is->member[i];
         assert_int_equal(a->role, b->role);
+        assert_int_equal(a->caught, b->caught);
         assert_true(a->id == b->id && a->server == b->server);
         assert_true(a->pid == b->pid && a->machine == b->machine);
         assert_true(a->incarnation == b->incarnation);
@@ -150,8 +159,11 @@ static void members_come_back(void **state)
     struct gw_membership is = some_membership();
     write_it(site, &is);
     holds(site, &is);
-    is = (struct gw_membership){
-        .job = 1, .member = &some_members[2], .members = 1};
+    is = (struct gw_membership){.job = 1,
+                                .threads = some_threads,
+                                .servers = 1,
+                                .member = &some_members[2],
+                                .members = 1};
     write_it(site, &is); /* in the place of the longer one */
     holds(site, &is);
 }
@@ -248,11 +260,14 @@ static void put_json(struct site *site, const json_t *json)
     free(text);
 }
 
-/* The object of a field: the file's, `from` or the second member. */
+/* The object of a field: the file's, `from`, the second member or the fourth.
+ */
 static json_t *object_in(json_t *json, const char *where)
 {
     if (strcmp(where, "from") == 0)
         return json_object_get(json, "from");
+    if (strcmp(where, "standby") == 0)
+        return json_array_get(json_object_get(json, "members"), 3);
     if (strcmp(where, "member") == 0)
         return json_array_get(json_object_get(json, "members"), 1);
     return json;
@@ -284,7 +299,7 @@ static const struct {
     const char *where, *field;
     uint64_t above;
 } counts[] = {
-    {"", "format", 2},
+    {"", "format", 3},
     {"", "epoch", (uint64_t)UINT32_MAX + 1},
     {"", "silence_us", (uint64_t)GW_SILENCE_MAX_US + 1},
     {"", "begin", GW_CLOCK_MAX + 1},
@@ -298,6 +313,9 @@ static const struct {
     {"member", "role", 256 + GW_ROLE_WORKER},
     {"member", "role", ((uint64_t)1 << 32) + GW_ROLE_WORKER},
     {"member", "role", GW_ROLE_COORDINATOR},
+    {"member", "caught", 1}, /* of a worker */
+    {"standby", "caught", 2},
+    {"standby", "server", 4}, /* of so many */
     {"member", "id", (uint64_t)UINT32_MAX + 1},
     {"member", "server", (uint64_t)UINT32_MAX + 1},
     {"member", "pid", (uint64_t)UINT32_MAX + 1},
@@ -319,7 +337,7 @@ static void a_damaged_count_is_named(void **state)
             one_is_damaged(site, where, field,
                            json_integer((json_int_t)counts[i].above));
     }
-    one_is_damaged(site, "", "format", json_integer(((json_int_t)1 << 32) + 1));
+    one_is_damaged(site, "", "format", json_integer(((json_int_t)1 << 32) + 2));
 }
 
 /* Texts of so many digits. */
@@ -379,6 +397,13 @@ static void damaged_parts_are_named(void **state)
     one_is_damaged(site, "", "from", NULL);
     one_is_damaged(site, "", "from", json_array());
     one_is_damaged(site, "", "from", json_string("x"));
+    one_is_damaged(site, "", "threads", NULL);
+    one_is_damaged(site, "", "threads", json_array());
+    one_is_damaged(site, "", "threads", json_integer(4));
+    one_is_damaged(site, "", "threads", json_pack("[i, i, i, i]", 1, 0, 1, 1));
+    one_is_damaged(site, "", "threads", json_pack("[i, i, i, n]", 1, 1, 1));
+    one_is_damaged(site, "", "threads",
+                   json_pack("[i, i, i, i]", 1, 1, 1, 65537));
     one_is_damaged(site, "", "members", NULL);
     one_is_damaged(site, "", "members", json_object());
     one_is_damaged(site, "", "members", json_array()); /* a job has some */

@@ -162,7 +162,8 @@ static void take_later_view(struct gw_client *client,
     for (uint32_t i = 0; i < view->members_n; i++) {
         const struct gw_view_member *member = &view->members[i];
         if (member->role != GW_ROLE_SERVER ||
-            member->id >= gw_client_shards(client))
+            member->id >= gw_client_shards(client) ||
+            gw_client_shard_is(client, member))
             continue;
         gw_client_reconnect(client, member);
         if (member->id == 0 && !gw_client_is_over(client)) {

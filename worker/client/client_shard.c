@@ -65,6 +65,12 @@ void gw_client_shard_named(struct gw_client *client,
     client->shards->n++;
 }
 
+int gw_client_shard_is(const struct gw_client *client,
+                       const struct gw_view_member *member)
+{
+    return client->shards->shard[member->id].incarnation == member->incarnation;
+}
+
 void gw_client_shard_rename(struct gw_client *client,
                             const struct gw_view_member *member)
 {

@@ -354,6 +354,9 @@ int gw_client_shards_are_expected(const struct gw_client *client);
 /* The view names a shard. */
 void gw_client_shard_named(struct gw_client *client,
                            const struct gw_view_member *member);
+/* That server has that shard already. */
+int gw_client_shard_is(const struct gw_client *client,
+                       const struct gw_view_member *member);
 /* Another server has the shard: it is neither dialled nor open. */
 void gw_client_shard_rename(struct gw_client *client,
                             const struct gw_view_member *member);
