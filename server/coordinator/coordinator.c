@@ -20,6 +20,7 @@ static void ending(struct gw_coordinator *self)
 
 static const struct gw_upcalls upcalls = {
     .report = gw_coordinator_report_act,
+    .joined = gw_coordinator_joined,
     .concluded = gw_coordinator_maybe_done,
     .ending = ending,
     .over = gw_waits_stop,
@@ -157,6 +158,7 @@ static const struct {
     {gw_vacant_open, gw_vacant_close},
     {gw_places_open, gw_places_close},
     {gw_missing_open, gw_missing_close},
+    {gw_early_open, gw_early_close},
     {gw_rejoin_open, gw_rejoin_close},
     {open_member, close_member},
     {gw_ending_open, gw_ending_close},

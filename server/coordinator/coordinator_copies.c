@@ -165,7 +165,7 @@ static void caught_up(struct gw_coordinator *self, struct gw_seat *standby)
     gw_register_write(self, NULL);
     if (gw_copies_caught_up(self) < shards)
         return;
-    if (!standby->again)
+    if (!standby->again && !gw_before(self))
         gw_log_info(self->log, "all %u shard%s have two copies", shards,
                     gw_plural(shards));
     else

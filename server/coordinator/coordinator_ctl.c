@@ -52,7 +52,7 @@ static void pass_on(struct gw_coordinator *self,
     const struct gw_message message = {
         .kind = GW_MESSAGE_REQUEST,
         .request = {.kind = (uint8_t)kind, .text = text}};
-    gw_coordinator_tell(self, gw_roster_leader(self)->peer, &message);
+    gw_coordinator_tell_leader(self, &message);
 }
 
 static enum gw_status ask_policy(struct gw_coordinator *self,

@@ -74,6 +74,9 @@ void gw_coordinator_give_up(struct gw_coordinator *self,
 /* Another process asks for the rank of a worker. If that has no connection, it
    is dead; nothing else is done. */
 void gw_coordinator_asked_for(struct gw_coordinator *self, uint32_t rank);
+/* The same of a server with so many threads. */
+void gw_coordinator_asked_to_serve(struct gw_coordinator *self,
+                                   uint32_t threads);
 /* A member cannot go on. */
 void gw_coordinator_failed(struct gw_coordinator *self,
                            const struct gw_peer *peer,

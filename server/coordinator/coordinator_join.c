@@ -226,7 +226,28 @@ static void welcome(struct gw_coordinator *self, const struct gw_seat *who)
                 config->cluster.servers, gw_plural(config->cluster.servers));
 }
 
-/* 0: the process may not join, or cannot; it is told so. */
+/* In the place of a worker, or of a server, that has died, or has as it turns
+   out. */
+static int may_join_late(struct gw_coordinator *self,
+                         struct gw_peer *peer,
+                         const struct gw_join *join)
+{
+    int is_open = 0;
+    if (join->role == GW_ROLE_WORKER && !join->cannot[0]) {
+        gw_coordinator_asked_for(self, join->rank);
+        is_open = gw_vacant_is_open(self);
+    } else if (!join->cannot[0]) {
+        if (!gw_places_may_join(self, join))
+            gw_coordinator_asked_to_serve(self, join->threads);
+        is_open = gw_places_may_join(self, join) && fits_process(self, join);
+    }
+    if (!is_open)
+        refuse(self, peer, GW_EREFUSED, "the job has all its members");
+    return is_open && join->role == peer->role;
+}
+
+/* 0: the process may not join, cannot, or is heard later; else it is told so.
+ */
 static int may_join(struct gw_coordinator *self,
                     struct gw_peer *peer,
                     const struct gw_join *join)
@@ -242,25 +263,19 @@ static int may_join(struct gw_coordinator *self,
                "of this job");
         return 0;
     }
+    if (self->phase == GW_PHASE_REJOINING && join->epoch == 0 &&
+        !join->cannot[0] && gw_early_keep(self, peer, join)) {
+        gw_rejoin_asked_for(self, join);
+        return 0;
+    }
     if (self->phase == GW_PHASE_REJOINING || join->epoch > 0) {
         const char *fault = gw_rejoin_fault(self, peer, join);
         if (fault)
             refuse(self, peer, GW_EREFUSED, "%s", fault);
         return !fault && join->role == peer->role;
     }
-    int is_late =
-        self->phase != GW_PHASE_GATHERING || gw_roster_shards(self) > 0;
-    int is_worker = join->role == GW_ROLE_WORKER && !join->cannot[0];
-    if (is_late && is_worker)
-        gw_coordinator_asked_for(self, join->rank);
-    if (is_late && is_worker && gw_vacant_is_open(self))
-        return join->role == peer->role;
-    if (is_late && !join->cannot[0] && gw_places_may_join(self, join))
-        return join->role == peer->role && fits_process(self, join);
-    if (is_late) {
-        refuse(self, peer, GW_EREFUSED, "the job has all its members");
-        return 0;
-    }
+    if (self->phase != GW_PHASE_GATHERING || gw_roster_shards(self) > 0)
+        return may_join_late(self, peer, join);
     if (join->cannot[0]) {
         gw_decline(self, peer, join);
         return 0;

@@ -375,7 +375,7 @@ static void stored(struct cut *cut)
                             clock, cut->error.text);
     }
     if (leader && self->phase < GW_PHASE_ENDING)
-        gw_coordinator_tell(self, leader->peer, &message);
+        gw_coordinator_tell_leader(self, &message);
     gw_saves_answer(self, clock, cut->status, cut->error.text);
     self->up->concluded(self);
 }
@@ -486,7 +486,7 @@ void gw_keeper_tell_stored(struct gw_coordinator *self)
     struct gw_stored *stored = &message.stored;
     stored->ok = gw_final_checkpoint(self, &stored->clock) != 0;
     if (!gw_keeper_is_busy(self))
-        gw_coordinator_tell(self, gw_roster_leader(self)->peer, &message);
+        gw_coordinator_tell_leader(self, &message);
 }
 
 /* Nobody waits for them any more; members may speak of them still. */
@@ -510,7 +510,7 @@ void gw_keeper_recall(struct gw_coordinator *self,
     forget_before(self->keeper, decision->clock);
     if (gw_final_checkpoint(self, &newest) && newest == decision->clock) {
         self->keeper->newest = decision->clock + 1;
-        gw_coordinator_tell(self, gw_roster_leader(self)->peer, &message);
+        gw_coordinator_tell_leader(self, &message);
         return;
     }
     struct cut *cut = open_cut(self, decision->clock, NULL);

@@ -67,6 +67,17 @@ died(struct gw_coordinator *self, struct gw_seat *who, const char *format, ...)
         gw_coordinator_end_and_look(self, GW_EDEAD, "%s", text);
 }
 
+/* A server of which there are copies is to go, and not the job. */
+static int
+bears(struct gw_coordinator *self, struct gw_seat *who, const char *text)
+{
+    int is_early = self->phase == GW_PHASE_REJOINING &&
+                   gw_seat_has_shard(who) && self->config->cluster.copies > 1;
+    if (is_early)
+        gw_rejoin_lost(self, who, text);
+    return is_early || gw_copies_lose(self, who, text);
+}
+
 static void
 broke(struct gw_coordinator *self, struct gw_seat *who, uint64_t step)
 {
@@ -74,7 +85,7 @@ broke(struct gw_coordinator *self, struct gw_seat *who, uint64_t step)
     snprintf(text, sizeof text,
              "%s was lost at step %" PRIu64 ": it broke the protocol: %s",
              who->peer->name, step, who->fault);
-    if (!gw_copies_lose(self, who, text))
+    if (!bears(self, who, text))
         gw_coordinator_end_and_look(self, GW_EDEAD, "%s", text);
 }
 
@@ -110,18 +121,41 @@ void gw_coordinator_give_up(struct gw_coordinator *self,
              silent);
 }
 
+/* A process asks for the part of one whose connection broke. */
+static void print_asked(struct gw_coordinator *self,
+                        const struct gw_seat *who,
+                        const char *part,
+                        char text[GW_ERROR_TEXT_BYTES])
+{
+    gw_steps_set(self, gw_coordinator_step(self));
+    snprintf(text, GW_ERROR_TEXT_BYTES,
+             "%s died at step %" PRIu64 ": it has no connection, and another "
+             "process asks for its %s",
+             who->peer->name, gw_steps_known(self), part);
+}
+
 void gw_coordinator_asked_for(struct gw_coordinator *self, uint32_t rank)
 {
     struct gw_seat *who = gw_roster_find(self, GW_ROLE_WORKER, rank);
     char text[GW_ERROR_TEXT_BYTES];
     if (!who || gw_peer_is_up(who->peer, 0))
         return;
-    gw_steps_set(self, gw_coordinator_step(self));
-    snprintf(text, sizeof text,
-             "%s died at step %" PRIu64 ": it has no connection, and another "
-             "process asks for its rank",
-             who->peer->name, gw_steps_known(self));
+    print_asked(self, who, "rank", text);
     gw_vacant_make(self, who, text);
+}
+
+void gw_coordinator_asked_to_serve(struct gw_coordinator *self,
+                                   uint32_t threads)
+{
+    const struct gw_seat *who = gw_roster_first(self);
+    char text[GW_ERROR_TEXT_BYTES];
+    while (who && (!gw_seat_has_shard(who) || who->threads != threads ||
+                   gw_peer_is_up(who->peer, 0)))
+        who = who->next;
+    if (!who)
+        return;
+    print_asked(self, who, "place", text);
+    gw_copies_lose(self, who, text);
 }
 
 /* It is at fault, or its host; the copies of its shards may not be. Others end
@@ -136,14 +170,14 @@ void gw_coordinator_failed(struct gw_coordinator *self,
                            const struct gw_peer *peer,
                            const struct gw_end *end)
 {
-    const struct gw_seat *who = gw_roster_of(self, peer);
+    struct gw_seat *who = gw_roster_of(self, peer);
     char paused[GW_PAUSED_BYTES] = "";
     struct gw_error said;
     if (gw_status_is_death(end->status)) /* perhaps it missed this process */
         gw_member_paused_words(self->member, paused);
     gw_fail(&said, end->status, "%s%s: %s", paused, peer->name,
             gw_reason(end->text));
-    if (!is_its_own(end->status) || !gw_copies_lose(self, who, said.text))
+    if (!is_its_own(end->status) || !bears(self, who, said.text))
         gw_coordinator_end(self, end->status, "%s", said.text);
 }
 

@@ -185,6 +185,8 @@ int gw_copies_lose(struct gw_coordinator *self,
    them. Changes of one process are told together: no register has half of it.
  */
 void gw_names_tell(struct gw_coordinator *self);
+/* The same, where the register has them. */
+void gw_names_tell_now(struct gw_coordinator *self);
 
 /* ---- coordinator_places.c ---- */
 
@@ -258,16 +260,37 @@ gw_missing_awaited(const struct gw_coordinator *self, int even_given_up);
 /* A server that is not, and without which the job cannot go on; or NULL. */
 const struct gw_membership_member *
 gw_missing_needed(const struct gw_coordinator *self);
+/* Another process asks for the rank of a worker: non-zero where that one is not
+   back, and so is gone. */
+int gw_missing_asked_for(struct gw_coordinator *self, uint32_t rank);
 /* Its process is gone, or has died since it was back. */
 int gw_missing_has_gone(struct gw_coordinator *self, uint32_t pid);
 void gw_missing_lost(struct gw_coordinator *self, const struct gw_seat *who);
 /* Shards of servers that are not back are at their standbys. */
 void gw_missing_leave(struct gw_coordinator *self);
+/* The job goes on without that one, which is too late. */
+int gw_missing_is_left(const struct gw_coordinator *self, uint64_t incarnation);
 /* Seats for all that are missing, so that members have their numbers; these
    seats are left then, and others may take their places. GW_ENOMEM; the second
    returns 0 where the job has ended for one. */
 enum gw_status gw_missing_make_seats(struct gw_coordinator *self);
 int gw_missing_open_places(struct gw_coordinator *self);
+/* The job ends: nobody is there to be told. */
+void gw_missing_drop_seats(struct gw_coordinator *self);
+
+/* ---- coordinator_early.c ---- */
+
+enum gw_status gw_early_open(struct gw_coordinator *self,
+                             struct gw_error *error);
+void gw_early_close(struct gw_coordinator *self);
+/* The process is heard later. 0: it is not, for want of room. */
+int gw_early_keep(struct gw_coordinator *self,
+                  struct gw_peer *peer,
+                  const struct gw_join *join);
+/* It is to be. */
+int gw_early_is_of(const struct gw_peer *peer);
+/* All of them are, now. */
+void gw_early_hear(struct gw_coordinator *self);
 
 /* ---- coordinator_rejoin.c ---- */
 
@@ -288,6 +311,10 @@ void gw_rejoin_declared(struct gw_coordinator *self,
                         const struct gw_declare *declare);
 /* A process of this machine is gone: non-zero where it was a member. */
 int gw_rejoin_gone(struct gw_coordinator *self, uint32_t pid);
+/* Another process wants to join in the place of a worker, which has died if it
+   is not back. */
+void gw_rejoin_asked_for(struct gw_coordinator *self,
+                         const struct gw_join *join);
 /* One that had come back has died. */
 void gw_rejoin_lost(struct gw_coordinator *self,
                     struct gw_seat *who,

@@ -13,11 +13,18 @@
 
 #include "server/coordinator/coordinator_end.h"
 
+/* What is known of a member. */
+enum {
+    MAY_COME,
+    GONE, /* its process is, or its link is down again */
+    LEFT  /* others have its part */
+};
+
 struct gw_missing {
-    uint8_t *gone; /* [members] of the register: its process is */
-    int some_due;  /* workers are not waited for any more, nor servers that can
-                      be spared, */
-    int all_due;   /* nor is anybody */
+    uint8_t *state; /* [members] of the register */
+    int some_due;   /* workers are not waited for any more, nor servers that can
+                       be spared, */
+    int all_due;    /* and no others, either */
 };
 
 enum gw_status gw_missing_open(struct gw_coordinator *self,
@@ -26,8 +33,8 @@ enum gw_status gw_missing_open(struct gw_coordinator *self,
     const struct gw_membership *before = gw_before(self);
     self->missing = calloc(1, sizeof *self->missing);
     if (self->missing && before)
-        self->missing->gone = calloc(before->members, 1);
-    return self->missing && (!before || self->missing->gone)
+        self->missing->state = calloc(before->members, 1);
+    return self->missing && (!before || self->missing->state)
                ? GW_OK
                : gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
 }
@@ -35,7 +42,7 @@ enum gw_status gw_missing_open(struct gw_coordinator *self,
 void gw_missing_close(struct gw_coordinator *self)
 {
     if (self->missing)
-        free(self->missing->gone);
+        free(self->missing->state);
     free(self->missing);
     self->missing = NULL;
 }
@@ -62,9 +69,9 @@ static int is_back(const struct gw_coordinator *self,
     return who && (one->role != GW_ROLE_WORKER || who->declared);
 }
 
-/* All threads of the server are, or, `later`, may come. */
+/* All threads of the server are back, or may come where that counts, too. */
 static int
-is_whole(const struct gw_coordinator *self, uint32_t server, int later)
+is_whole(const struct gw_coordinator *self, uint32_t server, int may_come)
 {
     const struct gw_membership *before = gw_before(self);
     const struct gw_missing *missing = self->missing;
@@ -74,7 +81,7 @@ is_whole(const struct gw_coordinator *self, uint32_t server, int later)
         if (!has_shard(one) || one->server != server)
             continue;
         if (!is_back(self, one) &&
-            (!later || missing->gone[i] || missing->all_due))
+            (!may_come || missing->state[i] || missing->all_due))
             return 0;
         n++;
     }
@@ -83,9 +90,10 @@ is_whole(const struct gw_coordinator *self, uint32_t server, int later)
 
 /* ---- who is not ---- */
 
-/* One of them is a standby that has caught up, or was about to. */
-static int are_copies(const struct gw_membership_member *one,
-                      const struct gw_membership_member *other)
+/* Without that one nothing is lost: a standby is a copy of its primary if it
+   has caught up, and a primary is one in any case. */
+static int is_copy_of(const struct gw_membership_member *other,
+                      const struct gw_membership_member *one)
 {
     return has_shard(one) && has_shard(other) && one->id == other->id &&
            one->role != other->role && one->server != other->server &&
@@ -94,12 +102,12 @@ static int are_copies(const struct gw_membership_member *one,
 
 static int has_other_copy(const struct gw_coordinator *self,
                           const struct gw_membership_member *one,
-                          int later)
+                          int may_come)
 {
     const struct gw_membership *before = gw_before(self);
     for (size_t i = 0; i < before->members; i++) {
         const struct gw_membership_member *other = &before->member[i];
-        if (are_copies(one, other) && is_whole(self, other->server, later))
+        if (is_copy_of(other, one) && is_whole(self, other->server, may_come))
             return 1;
     }
     return 0;
@@ -107,13 +115,13 @@ static int has_other_copy(const struct gw_coordinator *self,
 
 /* All that the server has is at servers that are back, or may come. */
 static int
-can_be_spared(const struct gw_coordinator *self, uint32_t server, int later)
+can_be_spared(const struct gw_coordinator *self, uint32_t server, int may_come)
 {
     const struct gw_membership *before = gw_before(self);
     for (size_t i = 0; i < before->members; i++) {
         const struct gw_membership_member *one = &before->member[i];
         if (has_shard(one) && one->server == server &&
-            !has_other_copy(self, one, later))
+            !has_other_copy(self, one, may_come))
             return 0;
     }
     return self->config->cluster.copies > 1;
@@ -123,7 +131,7 @@ static int is_given_up(const struct gw_coordinator *self, size_t i)
 {
     const struct gw_missing *missing = self->missing;
     const struct gw_membership_member *one = &gw_before(self)->member[i];
-    if (missing->gone[i] || missing->all_due)
+    if (missing->state[i] || missing->all_due)
         return 1;
     return missing->some_due &&
            (!has_shard(one) || can_be_spared(self, one->server, 0));
@@ -155,6 +163,12 @@ gw_missing_needed(const struct gw_coordinator *self)
     return NULL;
 }
 
+static void note_gone(struct gw_missing *missing, size_t i)
+{
+    if (missing->state[i] == MAY_COME)
+        missing->state[i] = GONE;
+}
+
 int gw_missing_has_gone(struct gw_coordinator *self, uint32_t pid)
 {
     const struct gw_membership *before = gw_before(self);
@@ -162,10 +176,23 @@ int gw_missing_has_gone(struct gw_coordinator *self, uint32_t pid)
     for (size_t i = 0; before && i < before->members; i++)
         if (before->member[i].pid == pid &&
             before->member[i].machine == self->options.machine) {
-            self->missing->gone[i] = 1;
+            note_gone(self->missing, i);
             found = 1;
         }
     return found;
+}
+
+int gw_missing_asked_for(struct gw_coordinator *self, uint32_t rank)
+{
+    const struct gw_membership *before = gw_before(self);
+    for (size_t i = 0; i < before->members; i++) {
+        const struct gw_membership_member *one = &before->member[i];
+        if (has_shard(one) || one->id != rank || is_back(self, one))
+            continue;
+        note_gone(self->missing, i);
+        return 1;
+    }
+    return 0;
 }
 
 /* A server goes with all of its threads. */
@@ -177,15 +204,28 @@ void gw_missing_lost(struct gw_coordinator *self, const struct gw_seat *who)
         if (one->incarnation == who->incarnation ||
             (gw_seat_has_shard(who) && has_shard(one) &&
              one->server == who->server))
-            self->missing->gone[i] = 1;
+            note_gone(self->missing, i);
     }
 }
 
 /* ---- the job goes on without them ---- */
 
+int gw_missing_is_left(const struct gw_coordinator *self, uint64_t incarnation)
+{
+    const struct gw_membership *before = gw_before(self);
+    size_t i = 0;
+    while (i < before->members && before->member[i].incarnation != incarnation)
+        i++;
+    return i < before->members && self->missing->state[i] == LEFT;
+}
+
 /* Threads that are back belong to a process that others have given up. */
 static void leave_server(struct gw_coordinator *self, uint32_t server)
 {
+    const struct gw_membership *before = gw_before(self);
+    for (size_t i = 0; i < before->members; i++)
+        if (has_shard(&before->member[i]) && before->member[i].server == server)
+            self->missing->state[i] = LEFT;
     for (struct gw_seat *next, *one = gw_roster_first(self); one; one = next) {
         next = one->next;
         if (!gw_seat_has_shard(one) || one->server != server)
@@ -314,31 +354,42 @@ static void open_place(struct gw_coordinator *self, struct gw_seat *who)
     gw_places_lose(self, who);
 }
 
-/* 0: the job has ended for it. */
-static int open_rank(struct gw_coordinator *self, struct gw_seat *who)
+/* 0: the job ends for it, with that text. */
+static int open_rank(struct gw_coordinator *self,
+                     struct gw_seat *who,
+                     char text[GW_ERROR_TEXT_BYTES])
 {
-    char text[GW_ERROR_TEXT_BYTES], name[GW_PEER_NAME_MAX];
+    char name[GW_PEER_NAME_MAX];
     gw_roster_print(who, name);
     if (who->incarnation)
-        snprintf(text, sizeof text, "%s died while the job had no coordinator",
-                 name);
+        snprintf(text, GW_ERROR_TEXT_BYTES,
+                 "%s died while the job had no coordinator", name);
     else /* as it was before the coordinator died */
-        snprintf(text, sizeof text, "rank %u has no worker", who->id);
-    if (gw_vacant_make(self, who, text))
-        return 1;
-    gw_roster_remove(self, who);
-    gw_coordinator_end_and_look(self, GW_EDEAD, "%s", text);
-    return 0;
+        snprintf(text, GW_ERROR_TEXT_BYTES, "rank %u has no worker", who->id);
+    return gw_vacant_make(self, who, text);
+}
+
+void gw_missing_drop_seats(struct gw_coordinator *self)
+{
+    for (struct gw_seat *next, *one = gw_roster_first(self); one; one = next) {
+        next = one->next;
+        if (!one->peer)
+            gw_roster_remove(self, one);
+    }
 }
 
 int gw_missing_open_places(struct gw_coordinator *self)
 {
+    char text[GW_ERROR_TEXT_BYTES];
     for (struct gw_seat *next, *one = gw_roster_first(self); one; one = next) {
         next = one->next;
-        if (!one->peer && one->is_lost)
+        if (!one->peer && one->is_lost) {
             open_place(self, one);
-        else if (!one->peer && !open_rank(self, one))
+        } else if (!one->peer && !open_rank(self, one, text)) {
+            gw_missing_drop_seats(self);
+            gw_coordinator_end_and_look(self, GW_EDEAD, "%s", text);
             return 0;
+        }
     }
     return 1;
 }

@@ -2,7 +2,7 @@
  * Another process has a shard, or stands by for it, or does not any more
  * (coordinator_copies.c, coordinator_places.c). All members hear of that by
  * views of later epochs, when the register has it: another coordinator cannot
- * know who of them has heard, and says the same once more.
+ * know which of them have heard, and says the same once more.
  */
 #include "config.h"
 
@@ -39,7 +39,7 @@ static void ask_leader(struct gw_coordinator *self)
 }
 
 /* A standby that is lost makes room for another one. */
-static void tell(struct gw_coordinator *self)
+void gw_names_tell_now(struct gw_coordinator *self)
 {
     if (self->phase >= GW_PHASE_ENDING)
         return;
@@ -54,5 +54,5 @@ static void tell(struct gw_coordinator *self)
 
 void gw_names_tell(struct gw_coordinator *self)
 {
-    gw_register_write(self, tell);
+    gw_register_write(self, gw_names_tell_now);
 }

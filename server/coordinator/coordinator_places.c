@@ -59,7 +59,9 @@ void gw_places_lose(struct gw_coordinator *self, const struct gw_seat *who)
     const struct gw_coordinator_events *events = self->options.events;
     self->places->place[who->server] = (struct place){.threads = who->threads};
     ask_again(self);
-    if (events->server_vacant)
+    /* a launcher knows the processes of its own host */
+    if (events->server_vacant &&
+        (!who->pid || who->machine == self->options.machine))
         events->server_vacant(self->options.owner, who->pid);
 }
 

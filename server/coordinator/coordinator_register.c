@@ -116,14 +116,15 @@ static uint64_t began_us(struct gw_coordinator *self)
     return book->began_us;
 }
 
-/* Not of a server that joins while the job runs, and has no shard yet. */
+/* Not of a server that joins while the job runs, and has no shard yet, nor of
+   somebody who is missing. */
 static void fill_lists(struct gw_coordinator *self,
                        size_t members,
                        struct gw_membership *membership)
 {
     for (const struct gw_seat *one = gw_roster_first(self);
          one && membership->members < members; one = one->next)
-        if (one->id != GW_RANK_NONE)
+        if (one->peer && one->id != GW_RANK_NONE)
             fill_member(one, &membership->member[membership->members++]);
     for (size_t i = 0; i < membership->servers; i++)
         membership->threads[i] = gw_roster_threads(self, (uint32_t)i);
@@ -162,19 +163,24 @@ static enum gw_status fill(struct gw_coordinator *self,
 static void write_next(struct gw_register *book);
 static void remove_it(struct gw_register *book);
 
-/* On another thread: touches the disk, and what is the work's. */
+/* On another thread: touches the disk, and what is the work's. A list of before
+   would say of a server that is lost that it has its shards. */
 static void run_write(struct gw_work *work)
 {
     struct gw_register *book = work->owner;
-    book->status = gw_membership_write(gw_origin_dir(book->self),
-                                       &book->membership, &book->error);
+    struct gw_disk *dir = gw_origin_dir(book->self);
+    if (book->status == GW_OK)
+        book->status =
+            gw_membership_write(dir, &book->membership, &book->error);
+    if (book->status != GW_OK)
+        gw_membership_remove(dir);
 }
 
 static void take_result(struct gw_register *book)
 {
     int is_news = book->status != GW_OK && !book->is_lost;
     gw_membership_free(&book->membership);
-    book->is_there |= book->status == GW_OK;
+    book->is_there = book->status == GW_OK;
     book->is_lost = book->status != GW_OK;
     if (is_news)
         gw_coordinator_warn(book->self,
@@ -229,13 +235,10 @@ static void start(struct gw_register *book,
 static void write_next(struct gw_register *book)
 {
     book->is_stale = 0;
-    if (fill(book->self, &book->membership) == GW_OK) {
-        start(book, run_write, written);
-        return;
-    }
-    book->status = gw_fail(&book->error, GW_ENOMEM, "no memory");
-    take_result(book);
-    go_on(book);
+    book->status = fill(book->self, &book->membership);
+    if (book->status != GW_OK)
+        gw_fail(&book->error, book->status, "no memory");
+    start(book, run_write, written);
 }
 
 void gw_register_write(struct gw_coordinator *self,

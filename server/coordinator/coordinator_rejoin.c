@@ -112,8 +112,9 @@ const char *gw_rejoin_fault(const struct gw_coordinator *self,
     uint8_t secret[GW_DIGEST_BYTES];
     if (join->epoch == 0)
         return "this coordinator takes the place of another one, and waits for "
-               "the members of the job: try again";
-    if (self->phase != GW_PHASE_REJOINING || self->rejoin->is_asked || !known)
+               "the members of the job; try again";
+    if (self->phase != GW_PHASE_REJOINING || self->rejoin->is_asked || !known ||
+        gw_missing_is_left(self, peer->incarnation))
         return "this process was away and given up, so that the job goes on "
                "without it";
     gw_membership_digest(&join->secret, sizeof join->secret, secret);
@@ -150,8 +151,9 @@ static const char *take_keys(struct gw_coordinator *self,
                              const struct gw_seat *who,
                              const struct gw_declare *declare)
 {
-    int is_next = who->id == 0 && gw_declaration_add_keys(self, declare);
-    return is_next || (who->id == 0 && self->config->cluster.copies > 1)
+    int is_again = declare->keys_first < gw_declaration_keys(self) &&
+                   self->config->cluster.copies > 1;
+    return who->id == 0 && (is_again || gw_declaration_add_keys(self, declare))
                ? NULL
                : "keys that nobody waits for";
 }
@@ -211,7 +213,14 @@ int gw_rejoin_gone(struct gw_coordinator *self, uint32_t pid)
     return found;
 }
 
-/* Whoever was asked, another shard 0 may have to be. */
+void gw_rejoin_asked_for(struct gw_coordinator *self,
+                         const struct gw_join *join)
+{
+    if (join->role == GW_ROLE_WORKER && gw_missing_asked_for(self, join->rank))
+        maybe_ask(self);
+}
+
+/* Shard 0 was asked: it, or another one, is asked once more. */
 void gw_rejoin_lost(struct gw_coordinator *self,
                     struct gw_seat *who,
                     const char *text)
@@ -223,8 +232,11 @@ void gw_rejoin_lost(struct gw_coordinator *self,
     gw_log_info(self->log, "%s", text);
     gw_missing_lost(self, who);
     gw_seat_close(self, who);
-    if (gw_seat_has_shard(who))
-        self->rejoin->is_asked = 0;
+    if (gw_seat_has_shard(who) && self->rejoin->is_asked) {
+        self->rejoin->is_asked = self->rejoin->is_late = 0;
+        gw_missing_wait(self, 0, self->rejoin->is_over);
+        gw_timer_start(self->loop, &self->rejoin->timer, limit_us(self));
+    }
     maybe_ask(self);
 }
 
@@ -367,6 +379,7 @@ static void run(struct gw_coordinator *self, const struct gw_seat *leader)
         if (one != leader)
             tell_back(self, one);
     gw_stop_rejoined(self);
+    gw_early_hear(self);
     gw_coordinator_maybe_done(self);
 }
 
@@ -377,23 +390,25 @@ int gw_rejoin_standing(struct gw_coordinator *self,
     struct gw_error error;
     if (self->phase != GW_PHASE_REJOINING)
         return 0;
-    if (!self->rejoin->is_asked || shard != gw_roster_leader(self) ||
-        standing->epoch > gw_member_epoch(self->member) ||
+    if (standing->epoch > gw_member_epoch(self->member) ||
         standing->epoch <= shard->stood) {
         gw_peer_reject(shard->peer, 0, "an answer to a view that it never got");
         return 1;
     }
     shard->stood = standing->epoch;
-    if (standing->epoch != self->rejoin->asked)
+    if (!self->rejoin->is_asked || standing->epoch != self->rejoin->asked ||
+        shard != gw_roster_leader(self))
         return 1; /* to a view before that */
     if (take(self, standing, &error) != GW_OK)
         gw_coordinator_end(self, error.status, "where shard 0 stands: %s",
                            error.text);
-    else if (gw_missing_make_seats(self) != GW_OK ||
-             gw_coordinator_tell_rejoined(self) != GW_OK)
+    else if (gw_missing_make_seats(self) == GW_OK &&
+             gw_coordinator_tell_rejoined(self) == GW_OK)
+        run(self, shard);
+    else {
+        gw_missing_drop_seats(self);
         gw_coordinator_end(self, GW_ENOMEM,
                            "the coordinator has no memory for the members");
-    else
-        run(self, shard);
+    }
     return 1;
 }

@@ -124,6 +124,9 @@ static void reached(struct gw_coordinator *self,
 void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision)
 {
+    /* all that matters is told again behind where the job stands */
+    if (self->phase == GW_PHASE_REJOINING)
+        return;
     /* a server in the place of shard 0 says again what that one had told */
     if (self->config->cluster.copies > 1 &&
         decision->number <= gw_decided_last(self))

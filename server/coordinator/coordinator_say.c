@@ -15,6 +15,14 @@ void gw_coordinator_tell(struct gw_coordinator *self,
                        gw_status_text(status));
 }
 
+void gw_coordinator_tell_leader(struct gw_coordinator *self,
+                                const struct gw_message *message)
+{
+    const struct gw_seat *leader = gw_roster_leader(self);
+    if (!leader->is_unnamed)
+        gw_coordinator_tell(self, leader->peer, message);
+}
+
 void gw_coordinator_note(struct gw_coordinator *self, const char *format, ...)
 {
     char text[GW_ERROR_TEXT_BYTES];

@@ -4,7 +4,7 @@
  * `struct gw_coordinator` holds the fields that every file reads, and a pointer
  * per part. A part's struct is defined in the file that is named for it, and
  * only that file reads its fields. Calls between files never form a circle: the
- * four calls that go back up are in `struct gw_upcalls`.
+ * five calls that go back up are in `struct gw_upcalls`.
  *
  *   coordinator.c            opening and closing
  *   coordinator_message.c    handlers of the members' messages
@@ -28,6 +28,7 @@
  *   coordinator_before.c     the list of the coordinator that has died
  *   coordinator_rejoin.c     its members come back to this one
  *   coordinator_missing.c    those that do not
+ *   coordinator_early.c      others that join meanwhile
  *   coordinator_tell.c       view, keys and start, sent to every member
  *   coordinator_declare.c    keys and data as rank 0 declared them
  *
@@ -118,7 +119,7 @@ struct gw_seat {
     uint64_t stood;  /* shard: epoch of the last view that it has answered */
     int ready;       /* shard: it has its weights */
     int caught;      /* standby: it has all that its primary has */
-    int is_lost;     /* coordinator_copies.c: and given up, */
+    int is_lost;     /* a server's thread: others have its part, */
     int is_replaced; /* and another one has its number */
     int is_unnamed;  /* coordinator_names.c: others are to hear of it, */
     uint64_t named;  /* and have, by the view of that epoch */
@@ -170,6 +171,10 @@ struct gw_upcalls {
     void (*report)(struct gw_coordinator *self,
                    struct gw_seat *who,
                    const struct gw_report *report);
+    /* A process asks to join. */
+    void (*joined)(struct gw_coordinator *self,
+                   struct gw_peer *peer,
+                   const struct gw_join *join);
     /* A checkpoint is complete, or has failed. */
     void (*concluded)(struct gw_coordinator *self);
     /* The job ends: decisions are no longer waited for. */
@@ -199,6 +204,7 @@ struct gw_coordinator {
     struct gw_register *book;
     struct gw_rejoin *rejoin;
     struct gw_missing *missing;
+    struct gw_early *early;
     struct gw_roster *roster;
     struct gw_final *final;
     struct gw_ending *ending;
@@ -281,6 +287,9 @@ void gw_roster_file_name(const struct gw_coordinator *self,
 void gw_coordinator_tell(struct gw_coordinator *self,
                          struct gw_peer *peer,
                          const struct gw_message *message);
+/* To shard 0. One that has not heard that it is that is asked when it has. */
+void gw_coordinator_tell_leader(struct gw_coordinator *self,
+                                const struct gw_message *message);
 void gw_coordinator_note(struct gw_coordinator *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void gw_coordinator_warn(struct gw_coordinator *self, const char *format, ...)

@@ -59,7 +59,7 @@ static size_t print_member(char *text,
 
 #define PART_BYTES 64
 
-/* What a server's thread has; "" of a worker. */
+/* The part that a server's thread has; "" of a worker. */
 static void print_part(const struct gw_seat *one, char part[PART_BYTES])
 {
     part[0] = '\0';

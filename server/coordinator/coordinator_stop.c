@@ -190,7 +190,7 @@ static void tell_stop(struct gw_coordinator *self)
 {
     const struct gw_message message = {.kind = GW_MESSAGE_STOP,
                                        .stop = {.text = "it is asked for"}};
-    gw_coordinator_tell(self, gw_roster_leader(self)->peer, &message);
+    gw_coordinator_tell_leader(self, &message);
 }
 
 /* The watch sees to it that the step and its checkpoint come on. */
@@ -221,7 +221,7 @@ static void pass_on(struct gw_coordinator *self)
     const struct gw_message message = {
         .kind = GW_MESSAGE_STOP,
         .stop = {.text = "", .finished = self->stopping->finished}};
-    gw_coordinator_tell(self, gw_roster_leader(self)->peer, &message);
+    gw_coordinator_tell_leader(self, &message);
 }
 
 void gw_coordinator_finished(struct gw_coordinator *self,

@@ -24,7 +24,7 @@ static int is_of_kind(const struct gw_peer *one, const struct gw_peer *other)
 
 static int has_joined(const struct gw_peer *peer)
 {
-    return peer->owner != NULL;
+    return peer->owner != NULL || gw_early_is_of(peer);
 }
 
 static void

@@ -290,8 +290,10 @@ static void tell_shards_of(struct gw_coordinator *self, struct vacancy *vacancy)
             gw_coordinator_tell_member(self, to, vacancy->epoch, vacancy->who);
 }
 
+/* A shard that answers has heard that it is one. */
 static void tell_shards(struct gw_coordinator *self)
 {
+    gw_names_tell_now(self);
     for (struct vacancy *one = self->vacancies->first; one; one = one->next)
         if (one->is_untold)
             tell_shards_of(self, one);

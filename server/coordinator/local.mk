@@ -8,6 +8,7 @@ libserver_a_SOURCES += \
 	%D%/coordinator_decided.c \
 	%D%/coordinator_declare.c \
 	%D%/coordinator_decline.c \
+	%D%/coordinator_early.c \
 	%D%/coordinator_end.c \
 	%D%/coordinator_end.h \
 	%D%/coordinator_fault.c \

@@ -155,6 +155,40 @@ await 60 grep -q '^weights ' "$scratch/again.out" && [ "$(digest "$scratch/again
 ok 'to the same bits, too'
 end_all
 
+# supervise NAME ARGUMENTS..: as the manual has it (section 10).
+supervise() {
+  name=$1
+  shift
+  {
+    while GW_TEST_MARK=$scratch "$program" "$@"; code=$?; [ $code -gt 128 ]; do sleep 0.2; done
+    echo $code >"$scratch/$name.code"
+  } >>"$scratch/$name.out" 2>>"$scratch/$name.err" &
+}
+rm -rf "$ck"
+long="$always --set train.steps=80000"
+run 0 train "$job" $long && calm=$(digest)
+supervise head coordinator "$job" $long $keep --set cluster.copies=2 --rejoin
+await 10 listens
+place=$(met)
+for name in server1 server2 worker1 worker2; do
+  supervise "$name" "${name%?}" --join "$place" --wait 10
+done
+head_step() { sed -n 's/^step \([0-9]*\)\/.*/\1/p' "$scratch/head.out" | tail -n 1; }
+# comes: it has made more steps, and all has two copies.
+comes() {
+  from=$(head_step)
+  await 20 eval "[ \"0\$(head_step)\" -gt ${from:-0} ]" && await 20 eval 'gradweir status "$place" 2>/dev/null | grep -q "shards have two copies$"'
+}
+comes && outlived && kill -9 "$(pid_of server)" && comes && kill -9 "$(pid_of coordinator)" "$(pid_of worker)" && comes &&
+  kill -9 "$(pid_of coordinator)" "$(pid_of server 2)" && comes &&
+  await 60 grep -q '^weights ' "$scratch/head.out" && [ "$(digest "$scratch/head.out")" = "$calm" ] &&
+  await 5 nobody_left && grep -qx 0 "$scratch/head.code" && [ "$(cat "$scratch"/server?.code "$scratch"/worker?.code | tr -d '\n')" = 0000 ]
+result=$?
+[ $result -eq 0 ] || sed 's/^/# /' "$scratch/head.out" "$scratch/head.err"
+[ $result -eq 0 ]
+ok 'a loop of shell is supervisor enough: five deaths, the same bits, all end with 0'
+end_all
+
 # --- wrong ---
 run 2 train "$job" --set cluster.copies=3 && says '.*cluster.copies: 3 is out of range 1..2'
 ok 'three copies are refused'

@@ -246,6 +246,29 @@ static void a_worker_does_not(void **state)
     cluster_close(&cluster);
 }
 
+/* A supervisor is quicker than the members of before. */
+static void another_worker_comes_early(void **state)
+{
+    static const char *const settings[] = {SAVES, "train.steps=1000",
+                                           "cluster.patience=9", NULL};
+    char expected[65], got[65];
+    (void)state;
+    undisturbed(settings, expected);
+    open_job(settings);
+    cluster_kill_coordinator(&cluster);
+    gw_world_end_worker(&cluster.world, VICTIM);
+    cluster_replace_coordinator(&cluster);
+    cluster_replace_worker(&cluster, VICTIM);
+    cluster_pass(&cluster, 500);
+    assert_int_equal(cluster.coordinator->phase, GW_PHASE_REJOINING);
+    cluster_pass(&cluster, 1000000); /* nobody waits for the one before */
+    assert_int_equal(cluster.coordinator->phase, GW_PHASE_RUNNING);
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_digest(&cluster, got);
+    assert_string_equal(got, expected);
+    cluster_close(&cluster);
+}
+
 /* ---- of a job with copies ---- */
 
 #define COPIES                                                                 \
@@ -305,6 +328,13 @@ static void a_server_with_copies_does_not(void **state)
     cluster_close(&cluster);
 }
 
+static int is_asking(void *owner)
+{
+    const struct gw_coordinator *self = cluster.coordinator;
+    (void)owner;
+    return self->phase == GW_PHASE_REJOINING && gw_roster_shards(self) > 0;
+}
+
 /* The second one has what the first one had, and a third one is too late. */
 static void both_servers_do_not(void **state)
 {
@@ -317,7 +347,9 @@ static void both_servers_do_not(void **state)
     cluster_pass(&cluster, 500000);
     cluster_replace_coordinator(&cluster);
     cluster_pass(&cluster, 30000000);
-    assert_int_equal(cluster.coordinator->phase, GW_PHASE_REJOINING);
+    assert_false(is_asking(NULL));
+    cluster_pass(&cluster, 31000000);
+    assert_true(cluster.coordinator->phase >= GW_PHASE_ENDING);
     ends(GW_ERESUMABLE, "died while the job had no coordinator");
 }
 
@@ -367,6 +399,35 @@ static void who_has_a_shard_is_said_again(void **state)
     cluster_close(&cluster);
 }
 
+/* Shard 0 has been asked, and is asked once more: by one server less. The one
+   that was left meanwhile is refused. */
+static void another_server_dies_in_time(void **state)
+{
+    static const char *const settings[] = {COPIES, "cluster.servers=4", NULL};
+    static const char *const alone[] = {SAVES, "train.steps=2000",
+                                        "cluster.servers=4", NULL};
+    char expected[65], got[65];
+    (void)state;
+    undisturbed(alone, expected);
+    open_copies(settings);
+    cluster_kill_coordinator(&cluster);
+    gw_sim_pause(cluster.server[3].loop, 4500000);
+    cluster.excused[3] = 1;
+    cluster_pass(&cluster, 1500000);
+    cluster_replace_coordinator(&cluster);
+    assert_true(cluster_run_until(&cluster, is_asking, NULL, LIMIT_US));
+    gw_world_end_server(&cluster.world, 1);
+    gw_coordinator_gone(cluster.coordinator, GW_WORLD_PID + 1, "a test");
+    assert_true(is_asking(NULL));
+    cluster_pass(&cluster, 3000000);
+    cluster.server[3].killed = 1; /* its weights are old */
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_digest(&cluster, got);
+    assert_string_equal(got, expected);
+    assert_int_equal(cluster.server[3].status, GW_EREFUSED);
+    cluster_close(&cluster);
+}
+
 static int has_no_place(void *owner)
 {
     return !has_a_place(owner);
@@ -389,6 +450,7 @@ static void a_copy_is_whole_meanwhile(void **state)
     cluster_replace_coordinator(&cluster);
     assert_true(cluster_run_until(&cluster, has_copies, NULL, LIMIT_US));
     assert_false(cluster.finished);
+    cluster_assert_told(&cluster, "all 2 shards have two copies again");
     cluster_stop(&cluster);
     ends(GW_EINTERRUPTED, "stopped at step ");
 }
@@ -488,6 +550,52 @@ static void a_register_is_damaged(void **state)
     cluster_close(&cluster);
 }
 
+/* While it is being written for a worker that takes a place, a server dies: the
+   shard that is asked where it stands has to know that it is one. */
+static void a_register_is_written_slowly(void **state)
+{
+    static const char *const settings[] = {
+        "checkpoint.dir=ck", "checkpoint.every=never", "cluster.copies=2",
+        "train.steps=1000", NULL};
+    static const char *const alone[] = {"train.steps=1000", NULL};
+    char expected[65], got[65];
+    (void)state;
+    undisturbed(alone, expected);
+    open_copies(settings);
+    gw_sim_disk_slow(cluster.loop, 300000);
+    gw_world_end_server(&cluster.world, 1);
+    cluster_pass(&cluster, 850000);
+    gw_world_end_worker(&cluster.world, VICTIM);
+    cluster_pass(&cluster, 1000);
+    cluster_replace_worker(&cluster, VICTIM);
+    cluster_pass(&cluster, 100000);
+    assert_true(gw_vacant_any(cluster.coordinator));
+    assert_non_null(gw_roster_find(cluster.coordinator, GW_ROLE_STANDBY, 0));
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_digest(&cluster, got);
+    assert_string_equal(got, expected);
+    cluster_close(&cluster);
+}
+
+/* One of before would give a shard back to a server that is lost. */
+static void a_register_cannot_be_written(void **state)
+{
+    static const char *const settings[] = {
+        "checkpoint.dir=ck", "checkpoint.every=never", "cluster.copies=2",
+        "train.steps=2000", NULL};
+    (void)state;
+    open_copies(settings);
+    assert_true(cluster_has_register(&cluster));
+    gw_sim_disk_fail(cluster.loop, 1, GW_EIO);
+    gw_world_end_server(&cluster.world, 1);
+    assert_true(cluster_run_until(&cluster, has_a_place, NULL, LIMIT_US));
+    cluster_pass(&cluster, 10000);
+    assert_false(cluster_has_register(&cluster));
+    assert_false(gw_coordinator_is_outlived(cluster.coordinator));
+    cluster_finish(&cluster, LIMIT_US);
+    cluster_close(&cluster);
+}
+
 /* It lists as many as the job file does not. */
 static void a_register_has_other_servers(void **state)
 {
@@ -547,14 +655,18 @@ int main(void)
         cmocka_unit_test(a_server_does_not),
         cmocka_unit_test(a_server_is_known_to_be_gone),
         cmocka_unit_test(a_worker_does_not),
+        cmocka_unit_test(another_worker_comes_early),
         cmocka_unit_test(a_server_with_copies_does_not),
         cmocka_unit_test(both_servers_do_not),
         cmocka_unit_test(who_has_a_shard_is_said_again),
+        cmocka_unit_test(another_server_dies_in_time),
         cmocka_unit_test(a_copy_is_whole_meanwhile),
         cmocka_unit_test(nobody_does),
         cmocka_unit_test(an_impostor_does),
         cmocka_unit_test(late_ones_are_refused),
         cmocka_unit_test(a_register_is_damaged),
+        cmocka_unit_test(a_register_is_written_slowly),
+        cmocka_unit_test(a_register_cannot_be_written),
         cmocka_unit_test(a_register_has_other_servers),
         cmocka_unit_test(a_register_is_of_another_job),
         cmocka_unit_test(there_is_no_register),
