@@ -150,15 +150,20 @@ gw_missing_awaited(const struct gw_coordinator *self, int even_given_up)
     return found;
 }
 
+/* Threads of a server are beside each other, and one speaks for all. */
 const struct gw_membership_member *
 gw_missing_needed(const struct gw_coordinator *self)
 {
     const struct gw_membership *before = gw_before(self);
+    const struct gw_membership_member *spared = NULL;
     for (size_t i = 0; i < before->members; i++) {
         const struct gw_membership_member *one = &before->member[i];
-        if (has_shard(one) && is_given_up(self, i) && !is_back(self, one) &&
-            !can_be_spared(self, one->server, 1))
+        if (!has_shard(one) || (spared && spared->server == one->server) ||
+            !is_given_up(self, i) || is_back(self, one))
+            continue;
+        if (!can_be_spared(self, one->server, 1))
             return one;
+        spared = one;
     }
     return NULL;
 }
