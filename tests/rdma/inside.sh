@@ -116,6 +116,36 @@ dies worker
 ok 'kill -9 of a worker: named'
 end_all
 
+# ---- copies ----
+steps='--set train.steps=800 --set train.eval_every=never --set log.every=10'
+# with_copies KEYS..: a job that ends, with its shards at two servers.
+# shellcheck disable=SC2086
+with_copies() {
+  rm -f "$scratch/code"
+  { gradweir train "$job" $job_keys $patient $steps --set cluster.transport=rdma --set cluster.copies=2 "$@" \
+    >"$scratch/out" 2>"$scratch/err"; echo $? >"$scratch/code"; } &
+  await 60 grep -q '^step [0-9]*0/' "$scratch/out"
+}
+# shellcheck disable=SC2086
+run 0 train "$job" $job_keys $patient $steps --set cluster.transport=tcp && plain=$(digest) && [ "$plain" ]
+ok 'a job of 800 steps over tcp'
+with_copies && kill -9 "$(pid_of server)" && await 120 ended && [ "$(cat "$scratch/code")" = 0 ] &&
+  [ "$(digest)" = "$plain" ] && grep -q '^server [01] .* at other servers, and nothing is lost$' "$scratch/out"
+result=$?
+[ $result -eq 0 ] || sed 's/^/# /' "$scratch/out" "$scratch/err"
+[ $result -eq 0 ]
+ok 'kill -9 of a server over rdma, with copies: the same bits'
+end_all
+with_copies --set checkpoint.dir="$scratch/ck" --set checkpoint.every=never &&
+  await 20 test -e "$scratch/ck/.gradweir-members" &&
+  kill -9 "$(pid_of coordinator)" "$(pid_of server)" && await 120 ended && [ "$(cat "$scratch/code")" = 0 ] &&
+  [ "$(digest)" = "$plain" ] && grep -q '^this coordinator takes the place of the one before' "$scratch/out"
+result=$?
+[ $result -eq 0 ] || sed 's/^/# /' "$scratch/out" "$scratch/err"
+[ $result -eq 0 ]
+ok 'of the coordinator together with one: the same bits'
+end_all
+
 # ---- what is left on the device ----
 nothing_on_device() {
   rdma resource show qp >"$scratch/qp" && ! grep -q 'type RC' "$scratch/qp" &&
