@@ -36,6 +36,12 @@ enum gw_role {
     GW_ROLE_STANDBY = 5,
 };
 
+/* A part of the weights is there. */
+static inline int gw_role_has_shard(uint8_t role)
+{
+    return role == GW_ROLE_SERVER || role == GW_ROLE_STANDBY;
+}
+
 struct gw_hello {
     uint8_t role;         /* the opener's */
     uint8_t link;         /* number among the connections of this pair */

@@ -80,8 +80,7 @@ static void got_shard(struct gw_server *server,
 static void got_member(struct gw_server *server,
                        const struct gw_view_member *member)
 {
-    int has_shard =
-        member->role == GW_ROLE_SERVER || member->role == GW_ROLE_STANDBY;
+    int has_shard = gw_role_has_shard(member->role);
     int is_self = has_shard &&
                   member->incarnation == gw_member_incarnation(server->member);
     gw_colocation_add(&server->members.colocation, server->options.machine,

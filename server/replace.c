@@ -16,16 +16,11 @@
 #include "server/promote.h"
 #include "server/server_state.h"
 
-static int is_shard(const struct gw_view_member *member)
-{
-    return member->role == GW_ROLE_SERVER || member->role == GW_ROLE_STANDBY;
-}
-
 /* Another worker of a rank, or another server of a shard. */
 static int may_change(const struct gw_server *server,
                       const struct gw_view_member *member)
 {
-    if (is_shard(member))
+    if (gw_role_has_shard(member->role))
         return member->id < server->shards && server->config.cluster.copies > 1;
     return member->role == GW_ROLE_WORKER && member->id < server->ranks &&
            member->has_secret && member->incarnation != 0 &&
@@ -68,7 +63,7 @@ void gw_replace_view(struct gw_server *server, const struct gw_view *view)
     }
     gw_member_set_epoch(server->member, view->epoch);
     for (uint32_t i = 0; i < view->members_n; i++)
-        if (is_shard(&view->members[i]))
+        if (gw_role_has_shard(view->members[i].role))
             gw_promote_named(server, &view->members[i]);
         else
             replace(server, &view->members[i]);

@@ -160,8 +160,8 @@ static int is_count(json_int_t number, uint64_t most)
 
 static int is_role(json_int_t role)
 {
-    return role == GW_ROLE_WORKER || role == GW_ROLE_SERVER ||
-           role == GW_ROLE_STANDBY;
+    return is_count(role, UINT8_MAX) &&
+           (role == GW_ROLE_WORKER || gw_role_has_shard((uint8_t)role));
 }
 
 static enum gw_status read_member(json_t *from,

@@ -18,8 +18,17 @@ static void ending(struct gw_coordinator *self)
     gw_ahead_recheck(self);
 }
 
+/* A shard that is asked where it stands has heard that it is one. */
+static void registered(struct gw_coordinator *self)
+{
+    gw_rejoin_registered(self);
+    gw_names_registered(self);
+    gw_vacant_registered(self);
+}
+
 static const struct gw_upcalls upcalls = {
     .report = gw_coordinator_report_act,
+    .registered = registered,
     .joined = gw_coordinator_joined,
     .concluded = gw_coordinator_maybe_done,
     .ending = ending,

@@ -162,7 +162,7 @@ static void caught_up(struct gw_coordinator *self, struct gw_seat *standby)
     uint32_t shards = gw_roster_shards(self);
     standby->caught = 1;
     gw_copies_count(self);
-    gw_register_write(self, NULL);
+    gw_register_write(self);
     if (gw_copies_caught_up(self) < shards)
         return;
     if (!standby->again && !gw_before(self))
@@ -226,23 +226,12 @@ static void lose_thread(struct gw_coordinator *self, struct gw_seat *who)
     (standby ? standby : who)->is_unnamed = 1;
 }
 
-/* Any thread of the process. */
-static struct gw_seat *find_thread(const struct gw_coordinator *self,
-                                   uint64_t process)
-{
-    struct gw_seat *one = gw_roster_first(self);
-    while (one && (!gw_seat_has_shard(one) || one->process != process))
-        one = one->next;
-    return one;
-}
-
-static uint32_t count_shards(const struct gw_coordinator *self,
-                             uint64_t process)
+static uint32_t count_shards(const struct gw_coordinator *self, uint32_t server)
 {
     uint32_t n = 0;
     for (const struct gw_seat *one = gw_roster_first(self); one;
          one = one->next)
-        n += one->role == GW_ROLE_SERVER && one->process == process &&
+        n += one->role == GW_ROLE_SERVER && one->server == server &&
              one->id != GW_RANK_NONE;
     return n;
 }
@@ -251,9 +240,8 @@ int gw_copies_lose(struct gw_coordinator *self,
                    const struct gw_seat *who,
                    const char *died)
 {
-    const uint64_t process = who->process;
     const struct gw_seat was = *who;
-    uint32_t shards = count_shards(self, process);
+    uint32_t shards = count_shards(self, was.server);
     struct gw_seat *one;
     if (!gw_copies_can_lose(self, who))
         return 0;
@@ -264,7 +252,7 @@ int gw_copies_lose(struct gw_coordinator *self,
                             died, shards == 1 ? "shard goes" : "shards go");
     else
         gw_coordinator_note(self, "%s; it had copies only", died);
-    while ((one = find_thread(self, process)))
+    while ((one = gw_roster_thread(self, was.server)))
         lose_thread(self, one);
     gw_copies_count(self);
     gw_places_lose(self, &was);

@@ -192,8 +192,6 @@ void gw_coordinator_requested(struct gw_coordinator *self,
     gw_coordinator_stop(self, why);
 }
 
-/* The text of a worker's request is its clock if all others wait for it there;
-   else the checkpoint is the next one to be decided. */
 /* Requests of workers are told once more by themselves. */
 void gw_ctl_ask_again(struct gw_coordinator *self)
 {
@@ -201,6 +199,8 @@ void gw_ctl_ask_again(struct gw_coordinator *self)
         pass_on(self, GW_REQUEST_CHECKPOINT, "");
 }
 
+/* The text of a worker's request is its clock if all others wait for it there;
+   else the checkpoint is the next one to be decided. */
 void gw_coordinator_save(struct gw_coordinator *self,
                          struct gw_seat *who,
                          const struct gw_request *request)

@@ -127,6 +127,8 @@ int gw_vacant_keeps(const struct gw_coordinator *self,
 void gw_vacant_heard(struct gw_coordinator *self, const struct gw_peer *peer);
 /* The same for all of them. Called often. */
 void gw_vacant_look(struct gw_coordinator *self);
+/* The register has the workers in the place of others: shards are told. */
+void gw_vacant_registered(struct gw_coordinator *self);
 /* A worker may join as some rank. */
 int gw_vacant_is_open(const struct gw_coordinator *self);
 /* Some rank waits. */
@@ -181,12 +183,12 @@ int gw_copies_lose(struct gw_coordinator *self,
 
 /* ---- coordinator_names.c ---- */
 
-/* Tells all members of the seats that are unnamed, when the register has
-   them. Changes of one process are told together: no register has half of it.
+/* The register has the seats that are unnamed: all members are told of them.
+   Changes of one process are registered together: no register has half of it.
  */
-void gw_names_tell(struct gw_coordinator *self);
-/* The same, where the register has them. */
-void gw_names_tell_now(struct gw_coordinator *self);
+void gw_names_registered(struct gw_coordinator *self);
+/* Members are to hear of some, and the disk has not taken the register. */
+int gw_names_wait(const struct gw_coordinator *self);
 
 /* ---- coordinator_places.c ---- */
 
@@ -235,11 +237,10 @@ int gw_register_sums(const struct gw_coordinator *self);
    the register is written: called often. */
 void gw_register_begin(struct gw_coordinator *self, int sums);
 void gw_register_maybe_write(struct gw_coordinator *self);
-/* The members are these now. `then`, if it is not NULL, is called when that is
+/* The members are these now. `registered` of the upcalls is called when that is
    written, or cannot be: others hear of it no earlier. It is called at once
    where there is no register, and not at all where the job ends. */
-void gw_register_write(struct gw_coordinator *self,
-                       void (*then)(struct gw_coordinator *self));
+void gw_register_write(struct gw_coordinator *self);
 /* The job ends: the register goes, before `settle` returns, which comes before
    the directory is closed. */
 void gw_register_end(struct gw_coordinator *self);
@@ -250,9 +251,14 @@ void gw_register_settle(struct gw_coordinator *self);
 enum gw_status gw_missing_open(struct gw_coordinator *self,
                                struct gw_error *error);
 void gw_missing_close(struct gw_coordinator *self);
-/* Workers, and servers that can be spared, are waited for no longer; nor is
-   anybody. */
-void gw_missing_wait(struct gw_coordinator *self, int late, int over);
+enum gw_missing_wait {
+    GW_WAIT_FOR_ALL,
+    GW_WAIT_FOR_NEEDED, /* servers that cannot be spared */
+    GW_WAIT_FOR_NOBODY
+};
+void gw_missing_set_wait(struct gw_coordinator *self,
+                         enum gw_missing_wait wait);
+enum gw_missing_wait gw_missing_wait(const struct gw_coordinator *self);
 /* One that is awaited, a server if there is one, or one that is given up. NULL:
    nobody is. */
 const struct gw_membership_member *
@@ -297,6 +303,8 @@ void gw_early_hear(struct gw_coordinator *self);
 enum gw_status gw_rejoin_open(struct gw_coordinator *self,
                               struct gw_error *error);
 void gw_rejoin_close(struct gw_coordinator *self);
+/* The register has the members that are back: shard 0 is asked. */
+void gw_rejoin_registered(struct gw_coordinator *self);
 /* NULL: the process is a member that may come back; else why not. */
 const char *gw_rejoin_fault(const struct gw_coordinator *self,
                             const struct gw_peer *peer,

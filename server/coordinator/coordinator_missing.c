@@ -22,9 +22,7 @@ enum {
 
 struct gw_missing {
     uint8_t *state; /* [members] of the register */
-    int some_due;   /* workers are not waited for any more, nor servers that can
-                       be spared, */
-    int all_due;    /* and no others, either */
+    enum gw_missing_wait wait;
 };
 
 enum gw_status gw_missing_open(struct gw_coordinator *self,
@@ -47,17 +45,21 @@ void gw_missing_close(struct gw_coordinator *self)
     self->missing = NULL;
 }
 
-void gw_missing_wait(struct gw_coordinator *self, int late, int over)
+void gw_missing_set_wait(struct gw_coordinator *self, enum gw_missing_wait wait)
 {
-    self->missing->some_due = late;
-    self->missing->all_due = over;
+    self->missing->wait = wait;
+}
+
+enum gw_missing_wait gw_missing_wait(const struct gw_coordinator *self)
+{
+    return self->missing->wait;
 }
 
 /* ---- who is back ---- */
 
 static int has_shard(const struct gw_membership_member *one)
 {
-    return one->role == GW_ROLE_SERVER || one->role == GW_ROLE_STANDBY;
+    return gw_role_has_shard(one->role);
 }
 
 static int is_back(const struct gw_coordinator *self,
@@ -80,8 +82,8 @@ is_whole(const struct gw_coordinator *self, uint32_t server, int may_come)
         const struct gw_membership_member *one = &before->member[i];
         if (!has_shard(one) || one->server != server)
             continue;
-        if (!is_back(self, one) &&
-            (!may_come || missing->state[i] || missing->all_due))
+        if (!is_back(self, one) && (!may_come || missing->state[i] ||
+                                    missing->wait == GW_WAIT_FOR_NOBODY))
             return 0;
         n++;
     }
@@ -131,9 +133,9 @@ static int is_given_up(const struct gw_coordinator *self, size_t i)
 {
     const struct gw_missing *missing = self->missing;
     const struct gw_membership_member *one = &gw_before(self)->member[i];
-    if (missing->state[i] || missing->all_due)
+    if (missing->state[i] || missing->wait == GW_WAIT_FOR_NOBODY)
         return 1;
-    return missing->some_due &&
+    return missing->wait == GW_WAIT_FOR_NEEDED &&
            (!has_shard(one) || can_be_spared(self, one->server, 0));
 }
 
@@ -231,10 +233,8 @@ static void leave_server(struct gw_coordinator *self, uint32_t server)
     for (size_t i = 0; i < before->members; i++)
         if (has_shard(&before->member[i]) && before->member[i].server == server)
             self->missing->state[i] = LEFT;
-    for (struct gw_seat *next, *one = gw_roster_first(self); one; one = next) {
-        next = one->next;
-        if (!gw_seat_has_shard(one) || one->server != server)
-            continue;
+    struct gw_seat *one;
+    while ((one = gw_roster_thread(self, server))) {
         gw_seat_close(self, one);
         one->is_lost = one->is_replaced = 1; /* others get its number */
     }
@@ -303,14 +303,6 @@ static int make_worker(struct gw_coordinator *self, uint32_t rank)
     return 1;
 }
 
-static int has_seat(const struct gw_coordinator *self, uint32_t server)
-{
-    const struct gw_seat *one = gw_roster_first(self);
-    while (one && (!gw_seat_has_shard(one) || one->server != server))
-        one = one->next;
-    return one != NULL;
-}
-
 static int make_server(struct gw_coordinator *self, uint32_t server)
 {
     uint32_t threads = gw_before(self)->threads[server];
@@ -337,7 +329,7 @@ enum gw_status gw_missing_make_seats(struct gw_coordinator *self)
             !make_worker(self, rank))
             return GW_ENOMEM;
     for (uint32_t server = 0; server < before->servers; server++)
-        if (!has_seat(self, server) && !make_server(self, server))
+        if (!gw_roster_thread(self, server) && !make_server(self, server))
             return GW_ENOMEM;
     return GW_OK;
 }

@@ -39,9 +39,9 @@ static void ask_leader(struct gw_coordinator *self)
 }
 
 /* A standby that is lost makes room for another one. */
-void gw_names_tell_now(struct gw_coordinator *self)
+void gw_names_registered(struct gw_coordinator *self)
 {
-    if (self->phase >= GW_PHASE_ENDING)
+    if (self->phase != GW_PHASE_RUNNING)
         return;
     int leads = tell_role(self, GW_ROLE_SERVER);
     for (struct gw_seat *one = gw_roster_gone(self); one; one = one->next)
@@ -52,7 +52,15 @@ void gw_names_tell_now(struct gw_coordinator *self)
         ask_leader(self);
 }
 
-void gw_names_tell(struct gw_coordinator *self)
+static int is_any_unnamed(const struct gw_seat *one)
 {
-    gw_register_write(self, gw_names_tell_now);
+    while (one && !one->is_unnamed)
+        one = one->next;
+    return one != NULL;
+}
+
+int gw_names_wait(const struct gw_coordinator *self)
+{
+    return is_any_unnamed(gw_roster_first(self)) ||
+           is_any_unnamed(gw_roster_gone(self));
 }

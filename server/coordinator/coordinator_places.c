@@ -140,7 +140,7 @@ static void name_threads(struct gw_coordinator *self, const struct place *place)
             give_shard(self, one);
             one->is_unnamed = 1;
         }
-    gw_names_tell(self);
+    gw_register_write(self);
 }
 
 /* The epoch of the last view that names its threads; 0: not all are named. */
@@ -228,6 +228,6 @@ static void ask_again(struct gw_coordinator *self)
         place->standing = 0;
         one->is_unnamed = 1;
     }
-    gw_names_tell(self);
+    gw_register_write(self);
     gw_vacant_ask_again(self);
 }

@@ -17,10 +17,6 @@
 /* The time of a write in the simulator. */
 #define WRITE_MODEL_US 500
 
-/* Callers that wait for the same write: one per file that has something to tell
-   behind it. */
-#define WAITING_MAX 4
-
 struct gw_register {
     struct gw_coordinator *self;
     uint64_t opened_us, began_us;
@@ -29,9 +25,6 @@ struct gw_register {
     int is_there, is_lost; /* this one's is, or cannot be, which was told */
     int is_over;           /* the job ends: the register goes */
     int is_stale;          /* it has changed while it was being written */
-    /* [waiting], when it is written */
-    void (*then[WAITING_MAX])(struct gw_coordinator *self);
-    size_t waiting;
     /* of the work, while it is busy */
     struct gw_work work;
     int busy;
@@ -191,22 +184,8 @@ static void take_result(struct gw_register *book)
 
 static void go_on(struct gw_register *book)
 {
-    void (*then[WAITING_MAX])(struct gw_coordinator * self);
-    size_t waiting = book->waiting;
-    memcpy(then, book->then, sizeof then);
-    book->waiting = 0;
-    for (size_t i = 0; i < waiting && !book->is_over; i++)
-        then[i](book->self);
-}
-
-static void add_waiting(struct gw_register *book,
-                        void (*then)(struct gw_coordinator *self))
-{
-    size_t i = 0;
-    while (i < book->waiting && book->then[i] != then)
-        i++;
-    if (i == book->waiting && i < WAITING_MAX)
-        book->then[book->waiting++] = then;
+    if (!book->is_over)
+        book->self->up->registered(book->self);
 }
 
 static void written(struct gw_work *work)
@@ -241,12 +220,9 @@ static void write_next(struct gw_register *book)
     start(book, run_write, written);
 }
 
-void gw_register_write(struct gw_coordinator *self,
-                       void (*then)(struct gw_coordinator *self))
+void gw_register_write(struct gw_coordinator *self)
 {
     struct gw_register *book = self->book;
-    if (then)
-        add_waiting(book, then);
     if (book->is_due || !gw_register_outlives(self) || book->is_over)
         go_on(book);
     else if (book->busy)
@@ -311,5 +287,5 @@ void gw_register_maybe_write(struct gw_coordinator *self)
         !all_have_begun(self))
         return;
     book->is_due = 0;
-    gw_register_write(self, NULL);
+    gw_register_write(self);
 }

@@ -34,8 +34,6 @@ struct gw_rejoin {
     struct gw_timer timer;
     uint64_t since_us;
     uint64_t epoch; /* the latest that a member has heard of */
-    int is_late;    /* some are not waited for any more, */
-    int is_over;    /* nor is anybody */
     int is_asked;   /* shard 0 is, */
     uint64_t asked; /* by the view of that epoch; 0: not yet */
 };
@@ -54,12 +52,20 @@ static void on_timer(struct gw_timer *timer)
     struct gw_rejoin *rejoin = self->rejoin;
     uint64_t patience_us = (uint64_t)(self->config->cluster.patience * 1e6);
     uint64_t waited_us = gw_loop_now(self->loop) - rejoin->since_us;
-    rejoin->is_late = 1;
-    rejoin->is_over = waited_us >= patience_us;
-    gw_missing_wait(self, rejoin->is_late, rejoin->is_over);
-    if (!rejoin->is_over)
+    int is_over = waited_us >= patience_us;
+    gw_missing_set_wait(self,
+                        is_over ? GW_WAIT_FOR_NOBODY : GW_WAIT_FOR_NEEDED);
+    if (!is_over)
         gw_timer_start(self->loop, timer, patience_us - waited_us);
     maybe_ask(self);
+}
+
+/* Others are about to come, unless the time for all is over. */
+static void wait_again(struct gw_coordinator *self)
+{
+    if (gw_missing_wait(self) != GW_WAIT_FOR_NOBODY)
+        gw_missing_set_wait(self, GW_WAIT_FOR_ALL);
+    gw_timer_start(self->loop, &self->rejoin->timer, limit_us(self));
 }
 
 enum gw_status gw_rejoin_open(struct gw_coordinator *self,
@@ -139,9 +145,7 @@ void gw_rejoin_taken(struct gw_coordinator *self,
     gw_log_info(self->log, "%s is back", who->peer->name);
     if (epoch > self->rejoin->epoch)
         self->rejoin->epoch = epoch;
-    self->rejoin->is_late = 0;
-    gw_missing_wait(self, 0, self->rejoin->is_over);
-    gw_timer_start(self->loop, &self->rejoin->timer, limit_us(self));
+    wait_again(self);
     maybe_ask(self);
 }
 
@@ -183,13 +187,11 @@ static int keys_are_here(const struct gw_coordinator *self)
 
 /* ---- who is missing ---- */
 
-static void
-print_missing(const struct gw_membership_member *one, char *text, size_t room)
+static void print_missing(const struct gw_membership_member *one,
+                          char name[GW_PEER_NAME_MAX])
 {
-    int is_worker = one->role == GW_ROLE_WORKER;
-    snprintf(text, room, "%s %u (%.40s, pid %u)",
-             gw_role_name(is_worker ? GW_ROLE_WORKER : GW_ROLE_SERVER),
-             is_worker ? one->id : one->server, one->host, one->pid);
+    gw_roster_print_name(one->role, one->id, one->server, one->host, one->pid,
+                         name);
 }
 
 void gw_rejoin_awaited(const struct gw_coordinator *self,
@@ -197,12 +199,10 @@ void gw_rejoin_awaited(const struct gw_coordinator *self,
                        size_t room)
 {
     const struct gw_membership_member *one = gw_missing_awaited(self, 0);
+    char name[GW_PEER_NAME_MAX] = "shard 0";
     if (one)
-        print_missing(one, text, room);
-    else
-        snprintf(text, room, "shard 0");
-    size_t used = strlen(text);
-    snprintf(text + used, room - used, " to come back");
+        print_missing(one, name);
+    snprintf(text, room, "%s to come back", name);
 }
 
 int gw_rejoin_gone(struct gw_coordinator *self, uint32_t pid)
@@ -233,9 +233,8 @@ void gw_rejoin_lost(struct gw_coordinator *self,
     gw_missing_lost(self, who);
     gw_seat_close(self, who);
     if (gw_seat_has_shard(who) && self->rejoin->is_asked) {
-        self->rejoin->is_asked = self->rejoin->is_late = 0;
-        gw_missing_wait(self, 0, self->rejoin->is_over);
-        gw_timer_start(self->loop, &self->rejoin->timer, limit_us(self));
+        self->rejoin->is_asked = 0;
+        wait_again(self);
     }
     maybe_ask(self);
 }
@@ -246,8 +245,8 @@ static void end_without(struct gw_coordinator *self,
 {
     char name[GW_PEER_NAME_MAX] = "shard 0";
     if (one)
-        print_missing(one, name, sizeof name);
-    if (self->rejoin->is_over && !gw_roster_first(self))
+        print_missing(one, name);
+    if (gw_missing_wait(self) == GW_WAIT_FOR_NOBODY && !gw_roster_first(self))
         gw_coordinator_end_and_look(self, GW_EDEAD,
                                     "nobody is left of the job that lost its "
                                     "coordinator");
@@ -271,12 +270,13 @@ static void tell_back(struct gw_coordinator *self, struct gw_seat *who)
     gw_member_set_epoch(self->member, epoch);
 }
 
-static void tell_leader(struct gw_coordinator *self)
+void gw_rejoin_registered(struct gw_coordinator *self)
 {
-    struct gw_seat *leader = gw_roster_leader(self);
-    if (self->phase == GW_PHASE_REJOINING && self->rejoin->is_asked && leader)
-        tell_back(self, leader);
-    self->rejoin->asked = gw_member_epoch(self->member);
+    struct gw_rejoin *rejoin = self->rejoin;
+    if (self->phase != GW_PHASE_REJOINING || !rejoin->is_asked || rejoin->asked)
+        return;
+    tell_back(self, gw_roster_leader(self));
+    rejoin->asked = gw_member_epoch(self->member);
 }
 
 static void ask(struct gw_coordinator *self)
@@ -288,21 +288,21 @@ static void ask(struct gw_coordinator *self)
     if (self->rejoin->epoch < gw_member_epoch(self->member))
         self->rejoin->epoch = gw_member_epoch(self->member);
     gw_member_set_epoch(self->member, self->rejoin->epoch);
-    gw_register_write(self, tell_leader);
+    gw_register_write(self);
 }
 
 /* Those that come are told the end. */
 static void maybe_ask(struct gw_coordinator *self)
 {
-    const struct gw_rejoin *rejoin = self->rejoin;
-    if (self->phase != GW_PHASE_REJOINING || rejoin->is_asked)
+    if (self->phase != GW_PHASE_REJOINING || self->rejoin->is_asked)
         return;
+    enum gw_missing_wait wait = gw_missing_wait(self);
     const struct gw_membership_member *awaited = gw_missing_awaited(self, 0);
     const struct gw_membership_member *needed = gw_missing_needed(self);
     int is_here = keys_are_here(self) && gw_declaration_is_here(self);
-    if (needed && (!awaited || rejoin->is_late))
+    if (needed && (!awaited || wait != GW_WAIT_FOR_ALL))
         end_without(self, needed);
-    else if (rejoin->is_over && !is_here)
+    else if (wait == GW_WAIT_FOR_NOBODY && !is_here)
         end_without(self, gw_missing_awaited(self, 1));
     else if (!awaited && is_here)
         ask(self);

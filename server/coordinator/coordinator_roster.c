@@ -128,12 +128,32 @@ struct gw_seat *gw_roster_gone(const struct gw_coordinator *self)
     return self->roster->gone;
 }
 
+void gw_roster_print_name(uint8_t role,
+                          uint32_t id,
+                          uint32_t server,
+                          const char *host,
+                          uint32_t pid,
+                          char name[GW_PEER_NAME_MAX])
+{
+    int has_shard = gw_role_has_shard(role);
+    snprintf(name, GW_PEER_NAME_MAX, "%s %u (%.40s, pid %u)",
+             gw_role_name(has_shard ? GW_ROLE_SERVER : role),
+             has_shard ? server : id, host, pid);
+}
+
 void gw_roster_print(const struct gw_seat *one, char name[GW_PEER_NAME_MAX])
 {
-    int has_shard = gw_seat_has_shard(one);
-    snprintf(name, GW_PEER_NAME_MAX, "%s %u (%.40s, pid %u)",
-             gw_role_name(has_shard ? GW_ROLE_SERVER : one->role),
-             has_shard ? one->server : one->id, one->host, one->pid);
+    gw_roster_print_name(one->role, one->id, one->server, one->host, one->pid,
+                         name);
+}
+
+struct gw_seat *gw_roster_thread(const struct gw_coordinator *self,
+                                 uint32_t server)
+{
+    struct gw_seat *one = self->roster->first;
+    while (one && (!gw_seat_has_shard(one) || one->server != server))
+        one = one->next;
+    return one;
 }
 
 uint32_t gw_roster_server(const struct gw_coordinator *self, uint64_t process)

@@ -4,7 +4,7 @@
  * `struct gw_coordinator` holds the fields that every file reads, and a pointer
  * per part. A part's struct is defined in the file that is named for it, and
  * only that file reads its fields. Calls between files never form a circle: the
- * five calls that go back up are in `struct gw_upcalls`.
+ * six calls that go back up are in `struct gw_upcalls`.
  *
  *   coordinator.c            opening and closing
  *   coordinator_message.c    handlers of the members' messages
@@ -155,7 +155,7 @@ struct gw_seat {
 /* It has a part of the weights. */
 static inline int gw_seat_has_shard(const struct gw_seat *seat)
 {
-    return seat->role == GW_ROLE_SERVER || seat->role == GW_ROLE_STANDBY;
+    return gw_role_has_shard(seat->role);
 }
 
 /* A standby is the server of its shard from now on. */
@@ -171,6 +171,9 @@ struct gw_upcalls {
     void (*report)(struct gw_coordinator *self,
                    struct gw_seat *who,
                    const struct gw_report *report);
+    /* The register has the members as they are: what waited for that is told.
+     */
+    void (*registered)(struct gw_coordinator *self);
     /* A process asks to join. */
     void (*joined)(struct gw_coordinator *self,
                    struct gw_peer *peer,
@@ -255,6 +258,16 @@ struct gw_seat *gw_roster_last(const struct gw_coordinator *self,
 struct gw_seat *gw_roster_gone(const struct gw_coordinator *self);
 /* "worker 1 (host, pid 7)", as lines name it. */
 void gw_roster_print(const struct gw_seat *one, char name[GW_PEER_NAME_MAX]);
+/* The same of one that has no seat. */
+void gw_roster_print_name(uint8_t role,
+                          uint32_t id,
+                          uint32_t server,
+                          const char *host,
+                          uint32_t pid,
+                          char name[GW_PEER_NAME_MAX]);
+/* Any thread of a server that has a seat; NULL: none has. */
+struct gw_seat *gw_roster_thread(const struct gw_coordinator *self,
+                                 uint32_t server);
 /* The number of a server process; gw_roster_servers for a new one. */
 uint32_t gw_roster_server(const struct gw_coordinator *self, uint64_t process);
 /* The server of that number is that process, which has so many threads. */

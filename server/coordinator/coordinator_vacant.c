@@ -189,7 +189,7 @@ int gw_vacant_make(struct gw_coordinator *self,
     gw_coordinator_note(self, "%s; waiting %.10g s for another one", died,
                         self->config->cluster.patience);
     vacancy->before = who;
-    gw_register_write(self, NULL);
+    gw_register_write(self);
     int is_ended = wait_for_another(self, vacancy);
     if (is_ended || !who->telling.started) /* else shards have it as theirs */
         close_before(vacancy);
@@ -220,7 +220,7 @@ void gw_vacant_heard(struct gw_coordinator *self, const struct gw_peer *peer)
     if (!vacancy || self->phase >= GW_PHASE_ENDING)
         return;
     gw_roster_restore(self, vacancy->before);
-    gw_register_write(self, NULL);
+    gw_register_write(self);
     gw_coordinator_note(self, "%s is back after %.1f s", peer->name,
                         (double)(gw_loop_now(self->loop) - vacancy->since_us) /
                             1e6);
@@ -290,10 +290,8 @@ static void tell_shards_of(struct gw_coordinator *self, struct vacancy *vacancy)
             gw_coordinator_tell_member(self, to, vacancy->epoch, vacancy->who);
 }
 
-/* A shard that answers has heard that it is one. */
-static void tell_shards(struct gw_coordinator *self)
+void gw_vacant_registered(struct gw_coordinator *self)
 {
-    gw_names_tell_now(self);
     for (struct vacancy *one = self->vacancies->first; one; one = one->next)
         if (one->is_untold)
             tell_shards_of(self, one);
@@ -308,7 +306,7 @@ static void name_to_shards(struct gw_coordinator *self, struct vacancy *vacancy)
     vacancy->ready = 1;
     vacancy->least = UINT64_MAX;
     vacancy->most = 0;
-    gw_register_write(self, tell_shards);
+    gw_register_write(self);
 }
 
 void gw_vacant_ask_again(struct gw_coordinator *self)

@@ -150,6 +150,8 @@ static int awaited(const struct gw_coordinator *self, char *text, size_t room)
         gw_rejoin_awaited(self, text, room);
     } else if (self->phase != GW_PHASE_RUNNING) {
         return 0;
+    } else if (gw_names_wait(self)) {
+        snprintf(text, room, "checkpoint.dir to take the list of members");
     } else if (gw_vacant_any(self)) {
         gw_vacant_awaited(self, text, room);
     } else if (gw_keeper_is_busy(self)) {
