@@ -88,6 +88,7 @@ check_PROGRAMS += \
 	%D%/sim/test_copies \
 	%D%/sim/test_copies_seeds \
 	%D%/sim/test_rejoin_copies \
+	%D%/sim/test_rejoin_servers \
 	%D%/sim/test_deaths \
 	%D%/sim/test_rejoin \
 	%D%/sim/test_rejoin_seeds \
@@ -203,6 +204,7 @@ check_PROGRAMS += \
 	%D%/unit/test_colocated \
 	%D%/unit/test_measure \
 	%D%/unit/test_membership \
+	%D%/unit/test_membership_damage \
 	%D%/unit/test_memory \
 	%D%/unit/test_metrics \
 	%D%/unit/test_mlp_rounds \
@@ -423,8 +425,10 @@ GW_INNER = %D%/sim/inner.c %D%/sim/inner.h
 GW_PACES = %D%/sim/paces.c %D%/sim/paces.h
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
+GW_REJOIN = %D%/sim/rejoin.c %D%/sim/rejoin.h
 GW_STRANGER = %D%/sim/stranger.c %D%/sim/stranger.h $(GW_CLUSTER)
 GW_CONTROL = %D%/unit/control_samples.c %D%/unit/control_samples.h
+GW_MEMBERSHIP = %D%/unit/membership_site.c %D%/unit/membership_site.h
 GW_SINGLE = %D%/unit/single.c %D%/unit/single.h
 GW_PLAIN = %D%/unit/plain.c %D%/unit/plain.h
 GW_MLP_BENCH = %D%/unit/mlp_bench.c %D%/unit/mlp_bench.h \
@@ -439,6 +443,10 @@ GW_TCP_SITE = %D%/unit/tcp_site.c %D%/unit/tcp_site.h
 GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_rdma_absent_SOURCES = %D%/unit/test_rdma_absent.c \
 	transport/rdma/rdma_absent.c
+%C%_unit_test_membership_SOURCES = %D%/unit/test_membership.c \
+	$(GW_MEMBERSHIP)
+%C%_unit_test_membership_damage_SOURCES = %D%/unit/test_membership_damage.c \
+	$(GW_MEMBERSHIP)
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
 %C%_sim_test_backup_SOURCES = %D%/sim/test_backup.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_bf16_SOURCES = %D%/sim/test_bf16.c $(GW_CLUSTER)
@@ -481,7 +489,10 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
 %C%_sim_test_late_SOURCES = %D%/sim/test_late.c $(GW_STRANGER)
 %C%_sim_test_members_SOURCES = %D%/sim/test_members.c $(GW_STRANGER)
-%C%_sim_test_rejoin_SOURCES = %D%/sim/test_rejoin.c $(GW_STRANGER)
+%C%_sim_test_rejoin_SOURCES = %D%/sim/test_rejoin.c $(GW_REJOIN) \
+	$(GW_STRANGER)
+%C%_sim_test_rejoin_servers_SOURCES = %D%/sim/test_rejoin_servers.c \
+	$(GW_REJOIN) $(GW_CLUSTER)
 %C%_sim_test_origin_SOURCES = %D%/sim/test_origin.c $(GW_CLUSTER)
 %C%_sim_test_own_steps_SOURCES = %D%/sim/test_own_steps.c $(GW_CLUSTER)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)

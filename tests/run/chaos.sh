@@ -40,10 +40,10 @@ is_whole() {
     grep -q ' shards have two copies$'
 }
 
-# hurt ROLE HOW: the time to the next line of a step goes to $scratch/times. A
-# fault that the end of the job outran is none.
+# hurt ROLE HOW: the time to the next line of a step goes to $scratch/times; not
+# to one that was on its way. A fault that the end of the job outran is none.
 hurt() {
-  victim "$1" && from=$(last_step) && begun=$(now_ms) && "$2" 2>/dev/null || return 0
+  victim "$1" && begun=$(now_ms) && "$2" 2>/dev/null && from=$(last_step) || return 0
   if ! await 30 goes_beyond "$from"; then
     echo "$1 $2 lost" >>"$scratch/times"
     sed 's/^/# /' "$scratch/l.out" "$scratch/l.err"

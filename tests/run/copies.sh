@@ -54,7 +54,7 @@ met() { echo "127.0.0.1:$(ports coordinator | head -n 1)"; }
 # kill_server N: one is killed for the Nth time, and its place taken; the time to
 # the next line of a step is added to $scratch/times.
 kill_server() {
-  victim=$(pid_of server $((1 + $1 % 2))) && from=$(last_step) && killed=$(now_ms) && kill -9 "$victim" &&
+  victim=$(pid_of server $((1 + $1 % 2))) && killed=$(now_ms) && kill -9 "$victim" && from=$(last_step) &&
     await 20 eval "[ \"\$(last_step)\" -gt $from ]" && echo $(($(now_ms) - killed)) >>"$scratch/times" &&
     tells "$1" "$whole"
 }

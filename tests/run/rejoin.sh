@@ -51,7 +51,7 @@ takes() { await 20 eval "[ \"\$(grep -sc '^this coordinator takes the place of t
 # kill_coordinator N: it is killed for the Nth time, and replaced; the time to
 # the next line of a step is added to $scratch/times.
 kill_coordinator() {
-  victim=$(pid_of coordinator) && from=$(last_step) && killed=$(now_ms) && kill -9 "$victim" && takes "$1" &&
+  victim=$(pid_of coordinator) && killed=$(now_ms) && kill -9 "$victim" && from=$(last_step) && takes "$1" &&
     await 20 eval "[ \"\$(last_step)\" -gt $from ]" && echo $(($(now_ms) - killed)) >>"$scratch/times"
 }
 

@@ -245,3 +245,16 @@ void storm_count(const struct storm *storm, struct sweep_outcome *outcome)
     outcome->count[STORM_RECONNECTS] =
         cluster_at_workers(storm->cluster, GW_METRIC_RECONNECTS);
 }
+
+void storm_close(const struct storm *storm,
+                 struct cluster *cluster,
+                 const char *way,
+                 struct sweep_outcome *outcome)
+{
+    if (outcome->why[0]) {
+        size_t used = strlen(outcome->why);
+        snprintf(outcome->why + used, sizeof outcome->why - used, " (%s)", way);
+    }
+    storm_count(storm, outcome);
+    cluster_close(cluster);
+}

@@ -93,4 +93,11 @@ enum {
 
 void storm_count(const struct storm *storm, struct sweep_outcome *outcome);
 
+/* The same, and the end of a seed: the way of its job stands behind the line of
+   a failure, and the cluster is closed. */
+void storm_close(const struct storm *storm,
+                 struct cluster *cluster,
+                 const char *way,
+                 struct sweep_outcome *outcome);
+
 #endif

@@ -222,13 +222,7 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
         continue;
     if (storm_run(&cluster, LIMIT_US, outcome))
         compare(which, outcome);
-    if (outcome->why[0]) {
-        size_t used = strlen(outcome->why);
-        snprintf(outcome->why + used, sizeof outcome->why - used, " (%s)",
-                 way[which].name);
-    }
-    storm_count(&deaths.storm, outcome);
-    cluster_close(&cluster);
+    storm_close(&deaths.storm, &cluster, way[which].name, outcome);
 }
 
 static void another_one_takes_its_place(void **state)
