@@ -330,7 +330,7 @@ struct gw_peer *gw_member_peers(const struct gw_member *member);
 struct gw_peer *gw_peer_next(const struct gw_peer *peer);
 
 /* Nothing more will be sent to the peer, and it may exit before we do: a broken
-   link is then neither logged nor dialled over another route. */
+   link is then neither logged nor dialled again. */
 void gw_peer_rest(struct gw_peer *peer);
 
 /* Closes the peer; `peer` is gone after the current callback. */

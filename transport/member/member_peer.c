@@ -189,7 +189,7 @@ static void redial(struct gw_timer *timer)
 {
     struct gw_peer_link *slot = timer->owner;
     struct gw_error error;
-    if (dial_slot(slot, &error) != GW_EINVAL)
+    if (slot->peer->rests || dial_slot(slot, &error) != GW_EINVAL)
         return;
     gw_timer_stop(slot->peer->member->loop, &slot->redial);
     tell_lost(slot->peer, GW_EUNREACHABLE, error.text);
