@@ -204,11 +204,12 @@ static int on_vacant(void *owner, uint32_t rank)
     return 1;
 }
 
-static void on_server_vacant(void *owner, uint32_t pid)
+static void on_server_vacant(void *owner, uint32_t pid, int leaves)
 {
     struct coordinator *command = owner;
     if (command->process.parent_fd >= 0)
-        gw_parent_tell(command->process.parent_fd, "restart %" PRIu32, pid);
+        gw_parent_tell(command->process.parent_fd, "%s %" PRIu32,
+                       leaves ? "leaves" : "restart", pid);
 }
 
 static void on_note(void *owner, const char *text)

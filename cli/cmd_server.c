@@ -6,6 +6,8 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,9 @@
 /* For the other threads, when one has ended. */
 #define LEAVE_MS 2000
 
+/* Between two servers of one thread, at least: the first may not have begun. */
+#define AGAIN_US 100000
+
 struct server;
 
 /* One shard: its loop, and what came of it. */
@@ -36,7 +41,11 @@ struct shard {
     struct gw_server *shard;
     struct gw_metrics metrics;
     struct gw_log log; /* the process', with this shard's number */
-    struct gw_task stop_task;
+    struct gw_task stop_task, over_task;
+    struct gw_timer again;
+    int stops;    /* it was asked to */
+    int is_again; /* its server is not the first one, and was opened then: */
+    uint64_t opened_us;
     struct gw_error end;
     pthread_t thread;
     int started;
@@ -54,17 +63,23 @@ struct server {
     uint64_t number;              /* equal for all threads */
     struct shard *shard;
     uint32_t shards;
-    pthread_mutex_t mutex; /* of open */
+    pthread_mutex_t mutex; /* of open and over */
     int open;              /* shards can be asked to stop */
+    struct gw_error over;  /* of the first shard that has ended, */
+    int is_over;           /* where one has */
+    atomic_int leaves;     /* asked to go, and not to stop the job */
 };
 
 /* ---- the watch's thread ---- */
 
-static void on_stop(void *owner, const char *why)
+static void on_stop(void *owner, const char *why, int number)
 {
     struct server *server = owner;
-    gw_log_info(&server->process.log, "asks the job to stop: %s", why);
+    int leaves = number == SIGTERM;
+    gw_log_info(&server->process.log, "asks %s: %s",
+                leaves ? "to leave" : "the job to stop", why);
     pthread_mutex_lock(&server->mutex);
+    atomic_store(&server->leaves, leaves);
     if (server->open)
         gw_loop_post(server->shard[0].loop, &server->shard[0].stop_task);
     else if (!atomic_load(&server->process.joined))
@@ -77,7 +92,13 @@ static void on_stop(void *owner, const char *why)
 static void stop_shard(struct gw_task *task)
 {
     struct shard *shard = task->owner;
-    gw_server_stop(shard->shard, "a server got a signal");
+    shard->stops = 1;
+    if (!shard->shard)
+        return; /* it ends */
+    if (atomic_load(&shard->server->leaves))
+        gw_server_leave(shard->shard, "a server got a signal");
+    else
+        gw_server_stop(shard->shard, "a server got a signal");
 }
 
 /* Before the shard's arrays are there: they are touched by this thread. */
@@ -87,12 +108,60 @@ static void on_colocated(void *owner, const struct gw_colocated *colocated)
     gw_pin_member_shard(&shard->server->pin, colocated, &shard->log);
 }
 
+/* The job may end while this thread joins it again: nobody hears that then. 0:
+   no other thread has ended. */
+static int ends_too(struct shard *shard)
+{
+    struct server *server = shard->server;
+    pthread_mutex_lock(&server->mutex);
+    int is_over = server->is_over;
+    if (is_over)
+        shard->end = server->over;
+    pthread_mutex_unlock(&server->mutex);
+    if (is_over)
+        gw_loop_stop(shard->loop);
+    return is_over;
+}
+
+static void on_over(struct gw_task *task)
+{
+    struct shard *shard = task->owner;
+    if (shard->is_again)
+        ends_too(shard);
+}
+
+static void tell_over(struct shard *shard)
+{
+    struct server *server = shard->server;
+    pthread_mutex_lock(&server->mutex);
+    int is_first = !server->is_over;
+    server->is_over = 1;
+    if (is_first)
+        server->over = shard->end;
+    pthread_mutex_unlock(&server->mutex);
+    for (uint32_t i = 0; is_first && i < server->shards; i++)
+        if (&server->shard[i] != shard)
+            gw_loop_post(server->shard[i].loop, &server->shard[i].over_task);
+}
+
+static void end_shard(struct shard *shard)
+{
+    tell_over(shard);
+    gw_watch_limit(shard->server->process.watch, LEAVE_MS, GW_EXIT_FAILED);
+    gw_loop_stop(shard->loop);
+}
+
 static void on_finished(void *owner, enum gw_status status, const char *text)
 {
     struct shard *shard = owner;
     gw_fail(&shard->end, status, "%s", text);
-    gw_watch_limit(shard->server->process.watch, LEAVE_MS, GW_EXIT_FAILED);
-    gw_loop_stop(shard->loop);
+    uint64_t next_us = shard->opened_us + AGAIN_US;
+    uint64_t now = gw_loop_now(shard->loop);
+    if (status == GW_EAGAIN)
+        gw_timer_start(shard->loop, &shard->again,
+                       shard->is_again && next_us > now ? next_us - now : 0);
+    else
+        end_shard(shard);
 }
 
 static void *shard_main(void *argument)
@@ -130,6 +199,7 @@ static enum gw_status open_port(struct shard *shard,
         .pid = server->process.pid,
         .threads = server->shards,
         .thread = shard->number,
+        .again = shard->is_again,
         .need = {.network = server->pin.network},
         .join_us = server->options.wait_s * 1000000,
         .silence_us = gw_config_silence_us(
@@ -144,27 +214,49 @@ static enum gw_status open_port(struct shard *shard,
 }
 
 /* The first free port of those that are given. */
-static enum gw_status open_shard(struct shard *shard,
-                                 const struct gw_routes *routes,
-                                 struct gw_error *error)
+static enum gw_status open_any_port(struct shard *shard, struct gw_error *error)
 {
     const struct server *server = shard->server;
-    enum gw_status status = gw_loop_open_uv(&shard->loop, error);
-    if (status != GW_OK)
-        return status;
-    shard->log = server->process.log;
-    shard->loop->log = &shard->log;
-    shard->stop_task.run = stop_shard;
-    shard->stop_task.owner = shard;
     uint64_t port = server->port_first;
+    enum gw_status status;
     do
-        status = open_port(shard, routes, port, error);
+        status = open_port(shard, &server->routes, port, error);
     while (status == GW_EADDRINUSE && port++ < server->port_last);
     if (status == GW_EADDRINUSE && server->port_last > server->port_first)
         gw_fail(error, status,
                 "no port of %" PRIu64 "-%" PRIu64 " is free on %s (--port)",
                 server->port_first, server->port_last, server->hosts);
     return status;
+}
+
+/* The shard has another server, and this thread takes part as another one. */
+static void open_again(struct gw_timer *timer)
+{
+    struct shard *shard = timer->owner;
+    if (ends_too(shard))
+        return;
+    gw_log_info(&shard->log, "%s; this thread joins again", shard->end.text);
+    gw_server_close(shard->shard);
+    shard->shard = NULL;
+    shard->is_again = 1;
+    shard->opened_us = gw_loop_now(shard->loop);
+    if (open_any_port(shard, &shard->end) != GW_OK)
+        end_shard(shard);
+    else if (shard->stops)
+        stop_shard(&shard->stop_task);
+}
+
+static enum gw_status open_shard(struct shard *shard, struct gw_error *error)
+{
+    enum gw_status status = gw_loop_open_uv(&shard->loop, error);
+    if (status != GW_OK)
+        return status;
+    shard->log = shard->server->process.log;
+    shard->loop->log = &shard->log;
+    shard->stop_task = (struct gw_task){.run = stop_shard, .owner = shard};
+    shard->over_task = (struct gw_task){.run = on_over, .owner = shard};
+    shard->again = (struct gw_timer){.fire = open_again, .owner = shard};
+    return open_any_port(shard, error);
 }
 
 static enum gw_status choose_hosts(struct server *server,
@@ -224,7 +316,7 @@ static enum gw_status open_shards(struct server *server, struct gw_error *error)
     for (uint32_t i = 0; i < server->shards && status == GW_OK; i++) {
         server->shard[i].server = server;
         server->shard[i].number = i;
-        status = open_shard(&server->shard[i], &server->routes, error);
+        status = open_shard(&server->shard[i], error);
     }
     return status;
 }
@@ -291,6 +383,8 @@ static enum gw_status run(void *owner, struct gw_error *error)
                             GW_RANK_NONE, error);
     for (uint32_t i = 0; server->shard && i < server->shards; i++) {
         gw_server_close(server->shard[i].shard);
+        if (server->shard[i].loop)
+            gw_timer_stop(server->shard[i].loop, &server->shard[i].again);
         if (server->shard[i].loop)
             gw_loop_close(server->shard[i].loop);
     }

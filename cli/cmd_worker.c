@@ -40,9 +40,10 @@ struct worker {
 
 /* ---- the watch's thread ---- */
 
-static void on_stop(void *owner, const char *why)
+static void on_stop(void *owner, const char *why, int number)
 {
     struct worker *worker = owner;
+    (void)number;
     gw_log_info(&worker->process.log, "asks the job to stop: %s", why);
     pthread_mutex_lock(&worker->mutex);
     if (worker->opened)

@@ -66,15 +66,17 @@ static int start_coordinator(struct gw_launched *child)
     return failed;
 }
 
-/* A member that the coordinator takes for dead; it may be silent and alive. */
-static void replace(struct gw_launched *coordinator, struct gw_launched *child)
+/* A member that the coordinator takes for dead; it may be silent and alive. One
+   that leaves ends by itself. */
+static void
+replace(struct gw_launched *coordinator, struct gw_launched *child, int leaves)
 {
     const struct gw_launcher *launcher = coordinator->launcher;
     if (!gw_launch_count_again(&child->again, launcher->options->config)) {
         child->ops->lost(child);
         return;
     }
-    if (child->alive)
+    if (child->alive && !leaves)
         child->ops->kill(child);
     gw_launch_start_again(child);
 }
@@ -85,7 +87,7 @@ static void replace_rank(struct gw_launched *coordinator, const char *rank)
     unsigned long index = strtoul(rank, NULL, 10);
     if (index < launcher->options->workers)
         replace(coordinator,
-                &launcher->child[1 + launcher->options->servers + index]);
+                &launcher->child[1 + launcher->options->servers + index], 0);
 }
 
 /* A coordinator that took another's place need not know which server it lacks
@@ -107,7 +109,15 @@ static void replace_process(struct gw_launched *coordinator, const char *text)
     struct gw_launched *child =
         find_process(coordinator->launcher, (pid_t)strtol(text, NULL, 10));
     if (child)
-        replace(coordinator, child);
+        replace(coordinator, child, 0);
+}
+
+static void replace_leaver(struct gw_launched *coordinator, const char *text)
+{
+    struct gw_launched *child =
+        find_process(coordinator->launcher, (pid_t)strtol(text, NULL, 10));
+    if (child)
+        replace(coordinator, child, 1);
 }
 
 /* Members start when it is known where they join. */
@@ -162,10 +172,11 @@ static const struct {
     const char *word;
     void (*take)(struct gw_launched *coordinator, const char *rest);
 } words[] = {
-    {"at", take_address},        {"step", take_step},
-    {"again", replace_rank},     {"restart", replace_process},
-    {"saved", take_saved},       {"lost", take_lost},
-    {"outlives", take_outlives}, {"ends", take_ends},
+    {"at", take_address},       {"step", take_step},
+    {"again", replace_rank},    {"restart", replace_process},
+    {"leaves", replace_leaver}, {"saved", take_saved},
+    {"lost", take_lost},        {"outlives", take_outlives},
+    {"ends", take_ends},
 };
 
 static void on_line(struct gw_launched *coordinator, const char *line)

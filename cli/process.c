@@ -91,11 +91,11 @@ void gw_process_leave(struct gw_process *process, const char *why)
     gw_watch_leave(process->watch, OVER_MS);
 }
 
-static void on_stop(void *owner, const char *why)
+static void on_stop(void *owner, const char *why, int number)
 {
     struct gw_process *process = owner;
     if (process->stop)
-        process->stop(process->owner, why);
+        process->stop(process->owner, why, number);
 }
 
 static int on_hurry(void *owner)

@@ -32,7 +32,7 @@ struct gw_process {
     int told;          /* of a member: how it ends, the coordinator says */
     /* what the role makes of the watch's events; may be NULL, and without
        orphaned or line a member leaves when it is time to */
-    void (*stop)(void *owner, const char *why);
+    void (*stop)(void *owner, const char *why, int number);
     int (*hurry)(void *owner);
     void (*orphaned)(void *owner);
     void (*line)(void *owner, const char *line);

@@ -42,9 +42,10 @@ static void on_exits(void *owner)
         unlink(relay->local);
 }
 
-static void on_stop(void *owner, const char *why)
+static void on_stop(void *owner, const char *why, int number)
 {
     struct gw_relay *relay = owner;
+    (void)number;
     pthread_mutex_lock(&relay->mutex);
     snprintf(relay->why, sizeof relay->why, "%s", why);
     int is_opening = relay->stage == GW_RELAY_OPENING;

@@ -51,11 +51,11 @@ static void leave(struct gw_watch *watch, int code)
     _exit(code);
 }
 
-static void request_stop(struct gw_watch *watch, const char *why)
+static void request_stop(struct gw_watch *watch, const char *why, int number)
 {
     if (atomic_exchange(&watch->stopped, 1))
         return;
-    watch->options.events->stop(watch->options.owner, why);
+    watch->options.events->stop(watch->options.owner, why, number);
 }
 
 /* Once more asked to. */
@@ -73,7 +73,7 @@ static void on_signal(uv_signal_t *signal, int number)
 {
     struct gw_watch *watch = signal->data;
     if (!atomic_load(&watch->stopped))
-        request_stop(watch, strsignal(number));
+        request_stop(watch, strsignal(number), number);
     else if (watch->ticks_since_stop >= SAME_WISH_TICKS)
         request_hurry(watch);
 }
@@ -104,7 +104,7 @@ static void on_line(void *owner, const char *line)
     if (strcmp(line, "now") == 0)
         leave(watch, GW_EXIT_INTERRUPTED);
     if (why)
-        request_stop(watch, why);
+        request_stop(watch, why, 0);
     else if (strcmp(line, "hurry") != 0)
         watch->options.events->line(watch->options.owner, line);
     else if (!watch->hurried) /* the launcher filters repeated signals with its

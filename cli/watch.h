@@ -15,8 +15,8 @@ struct gw_watch;
 
 /* All are called on the watch's thread. */
 struct gw_watch_events {
-    /* The first signal, or the launcher passes one on. */
-    void (*stop)(void *owner, const char *why);
+    /* The first signal and its number; 0: the launcher passes one on. */
+    void (*stop)(void *owner, const char *why, int number);
     /* A second signal: non-zero where the process now ends by itself, in
        order and at once; otherwise, and at a third, the watch ends it. */
     int (*hurry)(void *owner);

@@ -232,6 +232,7 @@ void gw_follow_standing(struct gw_server *server,
         return; /* it has followed them */
     server->decision = standing->decision;
     server->loss_scale = standing->state.loss_scale;
+    gw_switch_start(server, standing->base_clock, standing->base_pushes);
     if (server->led)
         gw_leader_stand(server->led, &standing->state, standing->decision);
     gw_standby_decided(server);

@@ -146,9 +146,20 @@ void gw_home_link_down(struct gw_server *server, enum gw_status status)
                           gw_member_was_paused(server->member));
 }
 
-void gw_home_lost(struct gw_server *server)
+int gw_home_begin_anew(struct gw_server *server, const char *why)
+{
+    if (!server->options.again || server->running)
+        return 0;
+    gw_server_finish(server, GW_EAGAIN, "the coordinator that it joined: %s",
+                     why);
+    return 1;
+}
+
+void gw_home_lost(struct gw_server *server, const char *why)
 {
     const struct gw_peer *coordinator = server->coordinator;
+    if (gw_home_begin_anew(server, why))
+        return;
     if (!server->running || server->config.cluster.patience <= 0 ||
         !gw_away_may_return(&server->home.away, server->start.outlives)) {
         end_without(server);
@@ -190,9 +201,16 @@ void gw_home_back(struct gw_server *server)
 
 void gw_home_ask_stop(struct gw_server *server, const char *why)
 {
-    const struct gw_message message = {.kind = GW_MESSAGE_STOP,
-                                       .stop = {.text = why}};
+    const struct gw_message message = {
+        .kind = GW_MESSAGE_STOP,
+        .stop = {.text = why, .leaves = server->home.leaves}};
     server->home.stop = why;
-    if (gw_away_is_known(&server->home.away))
+    if (server->has_config && gw_away_is_known(&server->home.away))
         gw_peer_tell(server->coordinator, &message);
+}
+
+void gw_home_ask_to_leave(struct gw_server *server, const char *why)
+{
+    server->home.leaves = 1;
+    gw_home_ask_stop(server, why);
 }

@@ -125,6 +125,8 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
 {
     struct gw_server *server = owner;
     (void)link;
+    if (gw_server_is_over(server))
+        return; /* another coordinator need not know it */
     if (peer == server->coordinator)
         gw_home_link_up(server);
     else if (peer == server->standby.primary)
@@ -145,6 +147,8 @@ static void link_down(void *owner,
     gw_metrics_add(server->metrics, GW_METRIC_RECONNECTS, 1);
     if (peer == server->coordinator)
         gw_home_link_down(server, status);
+    if (peer == server->coordinator && gw_server_is_over(server))
+        gw_server_ending_unheard(server);
     /* before it has joined, and where the end is decided and members leave
        one by one, nothing is wrong with that */
     int leaving = gw_server_is_over(server) || !server->has_config ||
@@ -172,7 +176,10 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
     struct gw_server *server = owner;
     if (peer == server->coordinator && status == GW_ETIMEOUT)
-        gw_home_lost(server);
+        gw_home_lost(server, why);
+    else if (peer == server->coordinator && status == GW_EREFUSED &&
+             gw_home_begin_anew(server, why))
+        return;
     else if (peer == server->coordinator)
         gw_server_finish(server, status, "cannot join %s: %s", peer->address,
                          why);
@@ -290,6 +297,12 @@ void gw_server_stop(struct gw_server *server, const char *why)
 {
     if (!gw_server_is_over(server))
         gw_home_ask_stop(server, why);
+}
+
+void gw_server_leave(struct gw_server *server, const char *why)
+{
+    if (!gw_server_is_over(server))
+        gw_home_ask_to_leave(server, why);
 }
 
 void gw_server_close(struct gw_server *server)

@@ -37,6 +37,9 @@ struct gw_server_options {
     uint64_t process;      /* equal for the threads of one process */
     uint32_t pid;
     uint32_t threads, thread;
+    int again; /* it follows another server of this thread, which ended with
+                  GW_EAGAIN, and so does this one where the coordinator dies
+                  before it has begun */
     struct gw_need need;
     uint64_t join_us;    /* 0: the default */
     uint64_t silence_us; /* until the coordinator says it; 0: the default */
@@ -45,7 +48,9 @@ struct gw_server_options {
     /* Called once, on the loop, when all members have joined and before the
        shard has memory; may be NULL. The colocated are the server's. */
     void (*colocated)(void *owner, const struct gw_colocated *colocated);
-    /* Called once, on the loop, when the job is over: why, in one line. */
+    /* Called once, on the loop, when the job is over: why, in one line.
+       GW_EAGAIN: it is not, and wants another server of this thread, opened
+       with the same options and `again`, when this one is closed. */
     void (*finished)(void *owner, enum gw_status status, const char *text);
     void *owner;
 };
@@ -57,6 +62,10 @@ enum gw_status gw_server_open(const struct gw_server_options *options,
 
 /* Asks the coordinator to stop the job, as a signal does. */
 void gw_server_stop(struct gw_server *server, const char *why);
+
+/* Asks the coordinator to let this server's process leave, with all its
+   threads, and the job go on; where that cannot be the job is stopped. */
+void gw_server_leave(struct gw_server *server, const char *why);
 
 /* Not from within `finished`. */
 void gw_server_close(struct gw_server *server);

@@ -46,6 +46,8 @@ got_welcome(void *owner, struct gw_peer *peer, const struct gw_message *message)
     else
         gw_log_info(server->log, "has joined %s, and waits for others",
                     server->options.coordinator);
+    if (server->home.stop)
+        gw_home_ask_stop(server, server->home.stop);
 }
 
 static void

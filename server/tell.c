@@ -92,6 +92,7 @@ static void on_linger(struct gw_timer *timer)
         gw_timer_start(server->loop, timer, LINGER_TURN_US);
         return;
     }
+    server->end.is_told = 1;
     server->options.finished(server->options.owner, server->end.status,
                              server->end.text);
 }
@@ -142,7 +143,18 @@ int gw_server_is_over(const struct gw_server *server)
 
 void gw_server_ending_decided(struct gw_server *server)
 {
+    struct gw_peer *peer = gw_member_peers(server->member);
     server->end.decided = 1;
+    for (; peer; peer = gw_peer_next(peer))
+        if (peer != server->coordinator)
+            gw_peer_rest(peer);
+}
+
+/* Nobody is there who could take the last words. */
+void gw_server_ending_unheard(struct gw_server *server)
+{
+    if (server->end.decided && !server->end.is_told)
+        gw_timer_start(server->loop, &server->end.linger, 0);
 }
 
 void gw_server_ending_open(struct gw_server *server,

@@ -18,6 +18,7 @@ struct gw_server_ending {
     enum gw_status status;
     char text[GW_ERROR_TEXT_BYTES];
     struct gw_timer linger;
+    int is_told; /* the owner is */
     uint64_t until_us;
     uint64_t clock;       /* at which the job ends, once decided */
     uint64_t reported_us; /* when the counters were */
@@ -34,6 +35,8 @@ void gw_server_tell(struct gw_server *server,
                     const struct gw_message *message);
 /* The coordinator ends the job, and needs no word of it. */
 void gw_server_ending_decided(struct gw_server *server);
+/* The link to the coordinator is down: the owner hears of the end at once. */
+void gw_server_ending_unheard(struct gw_server *server);
 /* halt: stops the timers of a job that is over. */
 void gw_server_ending_open(struct gw_server *server,
                            void (*halt)(struct gw_server *server));

@@ -87,6 +87,8 @@ check_PROGRAMS += \
 	%D%/sim/test_checkpoint \
 	%D%/sim/test_copies \
 	%D%/sim/test_copies_seeds \
+	%D%/sim/test_leaves \
+	%D%/sim/test_moves \
 	%D%/sim/test_rejoin_copies \
 	%D%/sim/test_rejoin_servers \
 	%D%/sim/test_deaths \
@@ -426,6 +428,7 @@ GW_PACES = %D%/sim/paces.c %D%/sim/paces.h
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
 GW_REJOIN = %D%/sim/rejoin.c %D%/sim/rejoin.h
+GW_MOVING = %D%/sim/moving.c %D%/sim/moving.h
 GW_STRANGER = %D%/sim/stranger.c %D%/sim/stranger.h $(GW_CLUSTER)
 GW_CONTROL = %D%/unit/control_samples.c %D%/unit/control_samples.h
 GW_MEMBERSHIP = %D%/unit/membership_site.c %D%/unit/membership_site.h
@@ -456,6 +459,9 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	$(GW_SWEEP)
 %C%_sim_test_copies_SOURCES = %D%/sim/test_copies.c $(GW_CLUSTER) \
 	$(GW_SWEEP)
+%C%_sim_test_leaves_SOURCES = %D%/sim/test_leaves.c $(GW_MOVING) \
+	$(GW_CLUSTER)
+%C%_sim_test_moves_SOURCES = %D%/sim/test_moves.c $(GW_MOVING) $(GW_CLUSTER)
 %C%_sim_test_suspect_SOURCES = %D%/sim/test_suspect.c $(GW_CLUSTER) \
 	$(GW_SWEEP)
 %C%_sim_test_vacant_SOURCES = %D%/sim/test_vacant.c $(GW_CLUSTER)

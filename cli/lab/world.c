@@ -59,77 +59,154 @@ static enum gw_status open_coordinator(struct gw_world *world,
     return status;
 }
 
-static void
-server_finished(void *owner, enum gw_status status, const char *text)
+/* Between two servers of one thread, at least: the first may not have begun. */
+#define AGAIN_US 100000
+
+/* A thread of a server process. */
+struct gw_world_thread {
+    struct gw_world *world;
+    size_t server;
+    uint32_t number;
+    int is_again; /* its server is not the first one, or will be another */
+    uint64_t opened_us;
+    struct gw_timer again;
+};
+
+static struct gw_server **server_of(const struct gw_world_thread *thread)
 {
-    struct gw_world_server *server = owner;
-    server->finished = 1;
-    server->status = status;
-    snprintf(server->text, sizeof server->text, "%s", text);
+    struct gw_world_server *server = &thread->world->server[thread->server];
+    return thread->number == 0   ? &server->server
+           : thread->number == 1 ? &server->standby
+                                 : &server->more[thread->number - 2];
+}
+
+/* The first one speaks for all; one that joins again ends with any other. */
+static void
+thread_finished(void *owner, enum gw_status status, const char *text)
+{
+    struct gw_world_thread *thread = owner;
+    struct gw_world_server *server = &thread->world->server[thread->server];
+    uint64_t next_us = thread->opened_us + AGAIN_US;
+    uint64_t now = gw_loop_now(server->loop);
+    if (status == GW_EAGAIN) {
+        gw_timer_start(server->loop, &thread->again,
+                       thread->is_again && next_us > now ? next_us - now : 0);
+        thread->is_again = 1;
+        return;
+    }
+    if (!server->is_over || thread->number == 0) {
+        server->status = status;
+        snprintf(server->text, sizeof server->text, "%s", text);
+    }
+    server->is_over = 1;
+    if (thread->number == 0 || server->thread->is_again)
+        server->finished = 1;
+}
+
+static uint32_t threads_of(const struct gw_world_server *server)
+{
+    const struct gw_world_options *options = &server->thread->world->options;
+    uint32_t shards = options->shards > 0 ? options->shards : 1;
+    return shards * (uint32_t)options->config->cluster.copies;
 }
 
 static void close_server(struct gw_world_server *server)
 {
+    if (!server->loop)
+        return;
     gw_server_close(server->server);
     gw_server_close(server->standby);
+    for (size_t i = 0; i < GW_WORLD_MORE; i++)
+        gw_server_close(server->more[i]);
+    for (uint32_t i = 0; server->thread && i < threads_of(server); i++)
+        gw_timer_stop(server->loop, &server->thread[i].again);
     gw_loop_close(server->loop);
+    free(server->thread);
+    *server = (struct gw_world_server){.finished = server->finished};
 }
 
-static void
-standby_finished(void *owner, enum gw_status status, const char *text)
-{
-    (void)owner, (void)status, (void)text;
-}
-
-/* The address of a thread of a server. */
-static void print_listen(const struct gw_world_options *options,
-                         size_t server,
-                         size_t thread,
-                         char text[16])
-{
-    size_t port = options->fixed_ports ? 7118 + 2 * server + thread : 0;
-    snprintf(text, 16, "any:%u", (unsigned)port);
-}
-
-static enum gw_status open_server(struct gw_world *world,
-                                  const struct gw_world_options *options,
-                                  size_t i,
+static enum gw_status open_thread(struct gw_world_thread *thread,
                                   struct gw_error *error)
 {
-    struct gw_world_server *server = &world->server[i];
-    enum gw_status status =
-        new_process(world, options, GW_ROLE_SERVER, i, &server->loop, error);
-    if (status != GW_OK)
-        return status;
-    uint32_t threads = (uint32_t)options->config->cluster.copies;
-    char listen[2][16];
-    print_listen(options, i, 0, listen[0]);
-    print_listen(options, i, 1, listen[1]);
-    struct gw_server_options is = {
+    struct gw_world *world = thread->world;
+    const struct gw_world_options *options = &world->options;
+    struct gw_world_server *server = &world->server[thread->server];
+    size_t port =
+        options->fixed_ports
+            ? 7118 + (2 + GW_WORLD_MORE) * thread->server + thread->number
+            : 0;
+    char listen[16];
+    snprintf(listen, sizeof listen, "any:%u", (unsigned)port);
+    const struct gw_server_options is = {
         .loop = server->loop,
         .transport = gw_transport_find("sim", error),
         .interface = "",
         .coordinator = world->address,
         .secret = options->secret,
-        .listen = listen[0],
+        .listen = listen,
         .host = "s",
-        .machine = GW_WORLD_MACHINE + i,
-        .process = 200 + i + 1000 * world->servers_replaced,
-        .pid = (uint32_t)(GW_WORLD_PID + i),
-        .threads = threads,
+        .machine = GW_WORLD_MACHINE + thread->server,
+        .process = server->process,
+        .pid = (uint32_t)(GW_WORLD_PID + thread->server),
+        .threads = threads_of(server),
+        .thread = thread->number,
+        .again = thread->is_again,
         .log = &world->log,
         .metrics = &server->metrics,
-        .finished = server_finished,
-        .owner = server,
+        .finished = thread_finished,
+        .owner = thread,
     };
-    status = gw_server_open(&is, &server->server, error);
-    is.thread = 1;
-    is.listen = listen[1];
-    is.finished = standby_finished;
-    if (status == GW_OK && threads > 1)
-        status = gw_server_open(&is, &server->standby, error);
-    if (status != GW_OK)
+    return gw_server_open(&is, server_of(thread), error);
+}
+
+static void open_again(struct gw_timer *timer)
+{
+    struct gw_world_thread *thread = timer->owner;
+    struct gw_error error;
+    struct gw_world_server *server = &thread->world->server[thread->server];
+    if (server->is_over) {
+        server->finished |= thread->number == 0;
+        return;
+    }
+    gw_server_close(*server_of(thread));
+    *server_of(thread) = NULL;
+    thread->opened_us = gw_loop_now(server->loop);
+    if (open_thread(thread, &error) != GW_OK)
+        thread_finished(thread, error.status, error.text);
+}
+
+static enum gw_status
+open_threads(struct gw_world *world, size_t i, struct gw_error *error)
+{
+    struct gw_world_server *server = &world->server[i];
+    enum gw_status status = GW_OK;
+    server->process = 200 + i + 1000 * world->servers_replaced;
+    server->thread = calloc(2 + GW_WORLD_MORE, sizeof *server->thread);
+    if (!server->thread)
+        return gw_fail(error, GW_ENOMEM, "no memory for a server");
+    server->thread[0].world = world;
+    for (uint32_t t = 0; status == GW_OK && t < threads_of(server); t++) {
+        struct gw_world_thread *thread = &server->thread[t];
+        *thread = (struct gw_world_thread){.world = world,
+                                           .server = i,
+                                           .number = t,
+                                           .again = {.fire = open_again}};
+        thread->again.owner = thread;
+        status = open_thread(thread, error);
+    }
+    return status;
+}
+
+static enum gw_status
+open_server(struct gw_world *world, size_t i, struct gw_error *error)
+{
+    struct gw_world_server *server = &world->server[i];
+    enum gw_status status = new_process(world, &world->options, GW_ROLE_SERVER,
+                                        i, &server->loop, error);
+    if (status == GW_OK && open_threads(world, i, error) != GW_OK) {
+        status = error->status;
         close_server(server);
+    }
     return status;
 }
 
@@ -196,7 +273,7 @@ static enum gw_status open_members(struct gw_world *world,
                        "no memory for %zu workers and %zu servers", workers,
                        servers);
     while (status == GW_OK && world->servers < servers) {
-        status = open_server(world, options, world->servers, error);
+        status = open_server(world, world->servers, error);
         world->servers += status == GW_OK;
     }
     while (status == GW_OK && world->workers < workers) {
@@ -303,7 +380,7 @@ enum gw_status gw_world_replace_server(struct gw_world *world,
         return status;
     *server = (struct gw_world_server){.metrics = server->metrics};
     world->servers_replaced++;
-    return open_server(world, &world->options, i, error);
+    return open_server(world, i, error);
 }
 
 static void close_worker(struct gw_world *world, size_t i)
@@ -349,9 +426,10 @@ static void close_dead(struct gw_world *world)
     for (struct gw_world_dead *next, *one = world->dead; one; one = next) {
         next = one->next;
         gw_coordinator_close(one->coordinator);
-        gw_server_close(one->server.server);
-        gw_server_close(one->server.standby);
-        gw_loop_close(one->loop);
+        if (one->coordinator)
+            gw_loop_close(one->loop);
+        else
+            close_server(&one->server);
         free(one);
     }
     world->dead = NULL;

@@ -38,14 +38,21 @@ struct gw_world_worker {
     uint64_t ended_us;
 };
 
+/* Threads of a server beyond two: two shards with two copies. */
+#define GW_WORLD_MORE 2
+
 struct gw_world_server {
     struct gw_loop *loop;
     struct gw_server *server;
-    struct gw_server *standby; /* its other thread; NULL: it has none */
+    /* its other threads; NULL: it has none */
+    struct gw_server *standby, *more[GW_WORLD_MORE];
+    struct gw_world_thread *thread; /* [2 + GW_WORLD_MORE] */
+    uint64_t process;               /* its number */
     struct gw_metrics metrics;
-    enum gw_status status;
+    enum gw_status status; /* of the first thread */
     char text[GW_ERROR_TEXT_BYTES];
     int finished, killed;
+    int is_over; /* a thread has ended */
 };
 
 struct gw_world_options {
@@ -59,6 +66,7 @@ struct gw_world_options {
     /* Writes the name of a member's host. */
     void (*host)(
         void *owner, uint8_t role, size_t rank, char *name, size_t room);
+    uint32_t shards; /* of each server, at most 2; 0: 1 */
     int fixed_ports; /* a server in the place of another has its addresses */
     const struct gw_coordinator_events *events; /* the coordinator's */
     void (*sink)(void *context, const char *line, size_t bytes); /* the log's */

@@ -65,9 +65,10 @@ static json_t *print_host(const char *host)
 static json_t *print_member(const struct gw_membership_member *member)
 {
     return json_pack(
-        "{s:i, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "role", member->role,
-        "caught", member->caught, "id", (json_int_t)member->id, "server",
-        (json_int_t)member->server, "pid", (json_int_t)member->pid, "host",
+        "{s:i, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "role",
+        member->role, "caught", member->caught, "id", (json_int_t)member->id,
+        "server", (json_int_t)member->server, "thread",
+        (json_int_t)member->thread, "pid", (json_int_t)member->pid, "host",
         print_host(member->host), "incarnation",
         print_number(member->incarnation), "machine",
         print_number(member->machine), "secret", print_digest(member->secret));
@@ -167,18 +168,19 @@ static int is_role(json_int_t role)
 static enum gw_status read_member(json_t *from,
                                   struct gw_membership_member *member)
 {
-    json_int_t role, caught, id, server, pid;
+    json_int_t role, caught, id, server, thread, pid;
     const char *host, *incarnation, *machine, *secret;
-    enum gw_status status =
-        gw_json_unpack(from, "{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s}",
-                       "role", &role, "caught", &caught, "id", &id, "server",
-                       &server, "pid", &pid, "host", &host, "incarnation",
-                       &incarnation, "machine", &machine, "secret", &secret);
+    enum gw_status status = gw_json_unpack(
+        from, "{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s}", "role",
+        &role, "caught", &caught, "id", &id, "server", &server, "thread",
+        &thread, "pid", &pid, "host", &host, "incarnation", &incarnation,
+        "machine", &machine, "secret", &secret);
     if (status != GW_OK)
         return status;
     if (!is_role(role) || !is_count(caught, role == GW_ROLE_STANDBY) ||
         !is_count(id, UINT32_MAX) || !is_count(server, UINT32_MAX) ||
-        !is_count(pid, UINT32_MAX) || strlen(host) >= sizeof member->host ||
+        !is_count(thread, UINT32_MAX) || !is_count(pid, UINT32_MAX) ||
+        strlen(host) >= sizeof member->host ||
         !read_number(incarnation, &member->incarnation) ||
         !read_number(machine, &member->machine) ||
         !gw_digest_from_hex(secret, member->secret))
@@ -187,6 +189,7 @@ static enum gw_status read_member(json_t *from,
     member->caught = (uint8_t)caught;
     member->id = (uint32_t)id;
     member->server = (uint32_t)server;
+    member->thread = (uint32_t)thread;
     member->pid = (uint32_t)pid;
     strcpy(member->host, host);
     return GW_OK;

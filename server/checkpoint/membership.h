@@ -23,7 +23,8 @@ struct gw_membership_member {
     uint8_t role;
     uint8_t caught;  /* standby: it has all that its primary has */
     uint32_t id;     /* rank or shard; of a standby that of its primary */
-    uint32_t server; /* number of the server process */
+    uint32_t server; /* number of the server process, */
+    uint32_t thread; /* and of its thread */
     uint32_t pid;
     uint64_t incarnation, machine;
     char host[64];

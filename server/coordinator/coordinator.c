@@ -24,6 +24,8 @@ static void registered(struct gw_coordinator *self)
     gw_rejoin_registered(self);
     gw_names_registered(self);
     gw_vacant_registered(self);
+    if (gw_copies_registered(self) && !gw_moves_look(self))
+        gw_copies_tell_all(self);
 }
 
 static const struct gw_upcalls upcalls = {
@@ -166,6 +168,7 @@ static const struct {
     {gw_teller_open, gw_teller_close},
     {gw_vacant_open, gw_vacant_close},
     {gw_places_open, gw_places_close},
+    {gw_depart_open, gw_depart_close},
     {gw_missing_open, gw_missing_close},
     {gw_early_open, gw_early_close},
     {gw_rejoin_open, gw_rejoin_close},

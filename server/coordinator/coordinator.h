@@ -84,8 +84,9 @@ struct gw_coordinator_events {
        was only silent. */
     int (*vacant)(void *owner, uint32_t rank);
     /* A server process is lost, and the job goes on: another one may join; may
-       be NULL. Its pid, or 0: one that another coordinator has lost. */
-    void (*server_vacant)(void *owner, uint32_t pid);
+       be NULL. Its pid, or 0: one that another coordinator has lost. `leaves`:
+       it is about to end by itself. */
+    void (*server_vacant)(void *owner, uint32_t pid, int leaves);
     /* A line for people: a skipped step, a stall, where the job goes on. */
     void (*note)(void *owner, const char *text);
     /* One that somebody should act on: a checkpoint that failed. */

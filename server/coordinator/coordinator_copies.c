@@ -124,12 +124,18 @@ void gw_copies_count(const struct gw_coordinator *self)
                        gw_roster_shards(self) - gw_copies_caught_up(self));
 }
 
+/* One that leaves may be gone, and is no second copy. */
 uint32_t gw_copies_caught_up(const struct gw_coordinator *self)
 {
     uint32_t n = 0;
     for (const struct gw_seat *one = gw_roster_first(self); one;
-         one = one->next)
-        n += one->role == GW_ROLE_STANDBY && one->caught;
+         one = one->next) {
+        const struct gw_seat *primary =
+            one->role == GW_ROLE_STANDBY && one->is_counted
+                ? gw_roster_find(self, GW_ROLE_SERVER, one->id)
+                : NULL;
+        n += primary && !gw_seat_leaves(primary) && !gw_seat_leaves(one);
+    }
     return n;
 }
 
@@ -157,22 +163,6 @@ static void lost_from_sight(struct gw_coordinator *self,
         gw_coordinator_note(self, "%s", text);
 }
 
-static void caught_up(struct gw_coordinator *self, struct gw_seat *standby)
-{
-    uint32_t shards = gw_roster_shards(self);
-    standby->caught = 1;
-    gw_copies_count(self);
-    gw_register_write(self);
-    if (gw_copies_caught_up(self) < shards)
-        return;
-    if (!standby->again && !gw_before(self))
-        gw_log_info(self->log, "all %u shard%s have two copies", shards,
-                    gw_plural(shards));
-    else
-        gw_coordinator_note(self, "all %u shard%s have two copies again",
-                            shards, gw_plural(shards));
-}
-
 void gw_copies_got_caught(struct gw_coordinator *self,
                           struct gw_seat *who,
                           const struct gw_caught *caught)
@@ -181,15 +171,47 @@ void gw_copies_got_caught(struct gw_coordinator *self,
     if (!standby || standby->incarnation != caught->incarnation ||
         who->role != GW_ROLE_SERVER)
         return; /* it has been lost since */
-    if (caught->lost)
+    if (caught->lost) {
         lost_from_sight(self, who, standby);
-    else if (!standby->caught)
-        caught_up(self, standby);
+    } else if (!standby->caught) {
+        standby->caught = 1;
+        gw_register_write(self);
+    }
+}
+
+int gw_copies_registered(struct gw_coordinator *self)
+{
+    int is_news = 0;
+    for (struct gw_seat *one = gw_roster_first(self); one; one = one->next) {
+        is_news |= one->caught && !one->is_counted;
+        one->is_counted = one->caught;
+    }
+    gw_copies_count(self);
+    return is_news && gw_copies_caught_up(self) == gw_roster_shards(self);
+}
+
+static int is_any_again(const struct gw_coordinator *self)
+{
+    const struct gw_seat *one = gw_roster_first(self);
+    while (one && (!gw_seat_has_shard(one) || !one->again))
+        one = one->next;
+    return one || gw_before(self);
+}
+
+void gw_copies_tell_all(struct gw_coordinator *self)
+{
+    uint32_t shards = gw_roster_shards(self);
+    if (is_any_again(self))
+        gw_coordinator_note(self, "all %u shard%s have two copies again",
+                            shards, gw_plural(shards));
+    else
+        gw_log_info(self->log, "all %u shard%s have two copies", shards,
+                    gw_plural(shards));
 }
 
 /* ---- a death ---- */
 
-static struct gw_seat *standby_of(const struct gw_coordinator *self,
+struct gw_seat *gw_copies_standby(const struct gw_coordinator *self,
                                   const struct gw_seat *who)
 {
     struct gw_seat *standby = gw_roster_find(self, GW_ROLE_STANDBY, who->id);
@@ -208,15 +230,15 @@ int gw_copies_can_lose(const struct gw_coordinator *self,
         return 0;
     for (; one; one = one->next)
         if (one->role == GW_ROLE_SERVER && one->process == who->process &&
-            one->id != GW_RANK_NONE && !standby_of(self, one))
+            one->id != GW_RANK_NONE && !gw_copies_standby(self, one))
             return 0;
     return 1;
 }
 
-static void lose_thread(struct gw_coordinator *self, struct gw_seat *who)
+void gw_copies_lose_thread(struct gw_coordinator *self, struct gw_seat *who)
 {
     struct gw_seat *standby =
-        who->role == GW_ROLE_SERVER ? standby_of(self, who) : NULL;
+        who->role == GW_ROLE_SERVER ? gw_copies_standby(self, who) : NULL;
     gw_seat_close(self, who);
     who->is_lost = 1;
     if (who->id == GW_RANK_NONE)
@@ -224,16 +246,7 @@ static void lose_thread(struct gw_coordinator *self, struct gw_seat *who)
     if (standby)
         gw_seat_lead(standby);
     (standby ? standby : who)->is_unnamed = 1;
-}
-
-static uint32_t count_shards(const struct gw_coordinator *self, uint32_t server)
-{
-    uint32_t n = 0;
-    for (const struct gw_seat *one = gw_roster_first(self); one;
-         one = one->next)
-        n += one->role == GW_ROLE_SERVER && one->server == server &&
-             one->id != GW_RANK_NONE;
-    return n;
+    gw_copies_count(self);
 }
 
 int gw_copies_lose(struct gw_coordinator *self,
@@ -241,7 +254,7 @@ int gw_copies_lose(struct gw_coordinator *self,
                    const char *died)
 {
     const struct gw_seat was = *who;
-    uint32_t shards = count_shards(self, was.server);
+    uint32_t shards = gw_roster_shards_of(self, was.server);
     struct gw_seat *one;
     if (!gw_copies_can_lose(self, who))
         return 0;
@@ -253,8 +266,7 @@ int gw_copies_lose(struct gw_coordinator *self,
     else
         gw_coordinator_note(self, "%s; it had copies only", died);
     while ((one = gw_roster_thread(self, was.server)))
-        lose_thread(self, one);
-    gw_copies_count(self);
+        gw_copies_lose_thread(self, one);
     gw_places_lose(self, &was);
     return 1;
 }

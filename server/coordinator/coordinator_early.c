@@ -77,6 +77,17 @@ int gw_early_keep(struct gw_coordinator *self,
     return 1;
 }
 
+int gw_early_has_thread(const struct gw_coordinator *self,
+                        uint64_t process,
+                        uint32_t thread)
+{
+    const struct early *one = self->early->first;
+    while (one && (one->join.role != GW_ROLE_SERVER ||
+                   one->join.process != process || one->join.thread != thread))
+        one = one->next;
+    return one != NULL;
+}
+
 /* One that has logged in again would have to join again. */
 static struct gw_peer *find_peer(const struct gw_coordinator *self,
                                  const struct early *one)

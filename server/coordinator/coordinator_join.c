@@ -226,6 +226,14 @@ static void welcome(struct gw_coordinator *self, const struct gw_seat *who)
                 config->cluster.servers, gw_plural(config->cluster.servers));
 }
 
+/* 0: it may not join. */
+static int tell_final(struct gw_coordinator *self, struct gw_peer *peer)
+{
+    const struct gw_message end = gw_final_message(self);
+    gw_peer_tell(peer, &end);
+    return 0;
+}
+
 /* In the place of a worker, or of a server, that has died, or has as it turns
    out. */
 static int may_join_late(struct gw_coordinator *self,
@@ -237,6 +245,9 @@ static int may_join_late(struct gw_coordinator *self,
         gw_coordinator_asked_for(self, join->rank);
         is_open = gw_vacant_is_open(self);
     } else if (!join->cannot[0]) {
+        gw_moves_joined(self, join);
+        if (self->phase >= GW_PHASE_ENDING)
+            return tell_final(self, peer);
         if (!gw_places_may_join(self, join))
             gw_coordinator_asked_to_serve(self, join->threads);
         is_open = gw_places_may_join(self, join) && fits_process(self, join);
@@ -252,11 +263,8 @@ static int may_join(struct gw_coordinator *self,
                     struct gw_peer *peer,
                     const struct gw_join *join)
 {
-    if (self->phase >= GW_PHASE_ENDING) {
-        const struct gw_message end = gw_final_message(self);
-        gw_peer_tell(peer, &end);
-        return 0;
-    }
+    if (self->phase >= GW_PHASE_ENDING)
+        return tell_final(self, peer);
     if (!has_secret_of_job(self, peer, join)) {
         refuse(self, peer, GW_EREFUSED,
                "only the processes that gradweir train has started are members "

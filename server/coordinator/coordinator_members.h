@@ -164,6 +164,11 @@ void gw_copies_place(struct gw_coordinator *self);
 void gw_copies_got_caught(struct gw_coordinator *self,
                           struct gw_seat *who,
                           const struct gw_caught *caught);
+/* The register has the standbys that have all: from now on these count as
+   copies. Non-zero if all do, and one did not. */
+int gw_copies_registered(struct gw_coordinator *self);
+/* All shards have two copies, for people. */
+void gw_copies_tell_all(struct gw_coordinator *self);
 /* Keeps the gauge of shards with one copy. */
 void gw_copies_count(const struct gw_coordinator *self);
 /* Standbys that have. */
@@ -180,6 +185,35 @@ int gw_copies_can_lose(const struct gw_coordinator *self,
 int gw_copies_lose(struct gw_coordinator *self,
                    const struct gw_seat *who,
                    const char *died);
+
+/* The standby that could take the place of a shard's server: it has all, and is
+   another process. NULL: there is none. */
+struct gw_seat *gw_copies_standby(const struct gw_coordinator *self,
+                                  const struct gw_seat *who);
+/* The thread is none of the job any more, and is not heard; that standby leads.
+   Members hear of it when the register is written. */
+void gw_copies_lose_thread(struct gw_coordinator *self, struct gw_seat *who);
+
+/* ---- coordinator_moves.c ---- */
+
+/* All standbys may have caught up: a shard moves, if there is a server with
+   fewer. 0: there is none, or they have not. */
+int gw_moves_look(struct gw_coordinator *self);
+/* A thread that moves has left. */
+void gw_moves_left(struct gw_coordinator *self, struct gw_seat *who);
+/* A thread joins; where it has a seat it has left that, which may be news. */
+void gw_moves_joined(struct gw_coordinator *self, const struct gw_join *join);
+
+/* ---- coordinator_depart.c ---- */
+
+enum gw_status gw_depart_open(struct gw_coordinator *self,
+                              struct gw_error *error);
+void gw_depart_close(struct gw_coordinator *self);
+/* The process of a server asks to leave, and does when the job can do without
+   it; where it never can it is stopped. 0: that is known now. */
+int gw_depart_ask(struct gw_coordinator *self, struct gw_seat *who);
+/* A thread of such a process has left. */
+void gw_depart_left(struct gw_coordinator *self, struct gw_seat *who);
 
 /* ---- coordinator_names.c ---- */
 
@@ -199,6 +233,12 @@ void gw_places_close(struct gw_coordinator *self);
 /* The server process of that seat is lost, and all members are told what has
    changed: another one may take its place. */
 void gw_places_lose(struct gw_coordinator *self, const struct gw_seat *who);
+/* That seat alone is left: its process may join with another thread for it. */
+void gw_places_open_thread(struct gw_coordinator *self,
+                           const struct gw_seat *who);
+/* Somebody is about to get copies. */
+int gw_places_are_filling(const struct gw_coordinator *self);
+/* One that another process may take. */
 int gw_places_are_open(const struct gw_coordinator *self);
 /* A thread of another process may join. */
 int gw_places_may_join(const struct gw_coordinator *self,
@@ -295,6 +335,10 @@ int gw_early_keep(struct gw_coordinator *self,
                   const struct gw_join *join);
 /* It is to be. */
 int gw_early_is_of(const struct gw_peer *peer);
+/* One of them is that thread of that server process. */
+int gw_early_has_thread(const struct gw_coordinator *self,
+                        uint64_t process,
+                        uint32_t thread);
 /* All of them are, now. */
 void gw_early_hear(struct gw_coordinator *self);
 

@@ -207,6 +207,8 @@ got_stop(void *owner, struct gw_peer *peer, const struct gw_message *message)
                                 message->stop.finished - 1);
         return;
     }
+    if (message->stop.leaves && gw_depart_ask(owner, gw_roster_of(owner, peer)))
+        return;
     snprintf(text, sizeof text, "%s: %s", peer->name,
              gw_reason(message->stop.text));
     gw_coordinator_stop(owner, text);
@@ -235,7 +237,13 @@ static void got_file_open(void *owner,
 static void
 got_bye(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
-    gw_coordinator_bye(owner, gw_roster_of(owner, peer), &message->bye);
+    struct gw_seat *who = gw_roster_of(owner, peer);
+    if (who->moves)
+        gw_moves_left(owner, who);
+    else if (who->departs)
+        gw_depart_left(owner, who);
+    else
+        gw_coordinator_bye(owner, who, &message->bye);
 }
 
 /* A member may fail the job, not declare it done. */

@@ -71,7 +71,17 @@ static int is_back(const struct gw_coordinator *self,
     return who && (one->role != GW_ROLE_WORKER || who->declared);
 }
 
-/* All threads of the server are back, or may come where that counts, too. */
+/* Its thread moved (coordinator_moves.c), and is here as another member. */
+static int is_another(const struct gw_coordinator *self,
+                      const struct gw_membership_member *one)
+{
+    const struct gw_seat *beside = gw_roster_thread(self, one->server);
+    return has_shard(one) && !is_back(self, one) && beside &&
+           gw_early_has_thread(self, beside->process, one->thread);
+}
+
+/* All threads of the server that have a shard are back, or may come where that
+   counts, too. */
 static int
 is_whole(const struct gw_coordinator *self, uint32_t server, int may_come)
 {
@@ -80,14 +90,14 @@ is_whole(const struct gw_coordinator *self, uint32_t server, int may_come)
     uint32_t n = 0;
     for (size_t i = 0; i < before->members; i++) {
         const struct gw_membership_member *one = &before->member[i];
-        if (!has_shard(one) || one->server != server)
+        if (!has_shard(one) || one->server != server || is_another(self, one))
             continue;
         if (!is_back(self, one) && (!may_come || missing->state[i] ||
                                     missing->wait == GW_WAIT_FOR_NOBODY))
             return 0;
         n++;
     }
-    return n == before->threads[server];
+    return n > 0;
 }
 
 /* ---- who is not ---- */
@@ -133,7 +143,8 @@ static int is_given_up(const struct gw_coordinator *self, size_t i)
 {
     const struct gw_missing *missing = self->missing;
     const struct gw_membership_member *one = &gw_before(self)->member[i];
-    if (missing->state[i] || missing->wait == GW_WAIT_FOR_NOBODY)
+    if (missing->state[i] || missing->wait == GW_WAIT_FOR_NOBODY ||
+        is_another(self, one))
         return 1;
     return missing->wait == GW_WAIT_FOR_NEEDED &&
            (!has_shard(one) || can_be_spared(self, one->server, 0));
@@ -152,6 +163,15 @@ gw_missing_awaited(const struct gw_coordinator *self, int even_given_up)
     return found;
 }
 
+/* The job goes on where it does not come back, nor any other thread of its
+   server, but for one that moved. */
+static int is_needed(const struct gw_coordinator *self,
+                     const struct gw_membership_member *one)
+{
+    return is_another(self, one) ? !has_other_copy(self, one, 1)
+                                 : !can_be_spared(self, one->server, 1);
+}
+
 /* Threads of a server are beside each other, and one speaks for all. */
 const struct gw_membership_member *
 gw_missing_needed(const struct gw_coordinator *self)
@@ -163,9 +183,10 @@ gw_missing_needed(const struct gw_coordinator *self)
         if (!has_shard(one) || (spared && spared->server == one->server) ||
             !is_given_up(self, i) || is_back(self, one))
             continue;
-        if (!can_be_spared(self, one->server, 1))
+        if (is_needed(self, one))
             return one;
-        spared = one;
+        if (!is_another(self, one))
+            spared = one;
     }
     return NULL;
 }
@@ -256,7 +277,7 @@ void gw_missing_leave(struct gw_coordinator *self)
         if (one->role != GW_ROLE_SERVER)
             continue;
         shards++;
-        if (standby && !is_whole(self, one->server, 0))
+        if (standby && !is_back(self, one))
             gw_seat_lead(standby);
     }
     gw_roster_set_shards(self, shards);
@@ -303,13 +324,29 @@ static int make_worker(struct gw_coordinator *self, uint32_t rank)
     return 1;
 }
 
+static const struct gw_seat *
+find_thread(const struct gw_coordinator *self, uint32_t server, uint32_t thread)
+{
+    const struct gw_seat *one = gw_roster_first(self);
+    while (one && (!gw_seat_has_shard(one) || one->server != server ||
+                   one->thread != thread))
+        one = one->next;
+    return one;
+}
+
+/* One that moved may be missing alone. */
 static int make_server(struct gw_coordinator *self, uint32_t server)
 {
     uint32_t threads = gw_before(self)->threads[server];
+    const struct gw_seat *other = gw_roster_thread(self, server);
+    uint64_t process = other ? other->process : 0;
     for (uint32_t thread = 0; thread < threads; thread++) {
+        if (find_thread(self, server, thread))
+            continue;
         struct gw_seat *who = make_seat(find_member(self, 1, server));
         if (!who)
             return 0;
+        who->process = process;
         who->role = GW_ROLE_STANDBY;
         who->id = GW_RANK_NONE;
         who->server = server;
@@ -329,7 +366,7 @@ enum gw_status gw_missing_make_seats(struct gw_coordinator *self)
             !make_worker(self, rank))
             return GW_ENOMEM;
     for (uint32_t server = 0; server < before->servers; server++)
-        if (!gw_roster_thread(self, server) && !make_server(self, server))
+        if (!make_server(self, server))
             return GW_ENOMEM;
     return GW_OK;
 }
@@ -340,6 +377,10 @@ static void open_place(struct gw_coordinator *self, struct gw_seat *who)
 {
     char name[GW_PEER_NAME_MAX];
     gw_roster_remove(self, who);
+    if (who->process) {
+        gw_places_open_thread(self, who);
+        return;
+    }
     if (who->thread > 0)
         return;
     gw_roster_print(who, name);

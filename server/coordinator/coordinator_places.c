@@ -4,7 +4,8 @@
  *
  *   open --> joining --> named --> begins
  *
- *   joining    some of its threads have joined
+ *   joining    some of its threads have joined; a process that lacks one of
+ *              them, which moves (coordinator_moves.c), begins with this
  *   named      all have, and stand by for the shards that have no other copy:
  *              everybody gets to know them by views of later epochs, and shards
  *              tell where they stand
@@ -21,6 +22,7 @@
 struct place {
     uint32_t threads;  /* of the process that is lost; 0: none is */
     uint64_t process;  /* another one that joins; 0: none does */
+    int is_of_thread;  /* none is lost: that process lacks a thread */
     uint32_t standing; /* shards that have answered the last view that names
                           its threads; */
     struct gw_decision_state state; /* of shard 0 */
@@ -62,7 +64,16 @@ void gw_places_lose(struct gw_coordinator *self, const struct gw_seat *who)
     /* a launcher knows the processes of its own host */
     if (events->server_vacant &&
         (!who->pid || who->machine == self->options.machine))
-        events->server_vacant(self->options.owner, who->pid);
+        events->server_vacant(self->options.owner, who->pid,
+                              who->departs && who->bye);
+}
+
+void gw_places_open_thread(struct gw_coordinator *self,
+                           const struct gw_seat *who)
+{
+    self->places->place[who->server] = (struct place){
+        .threads = who->threads, .process = who->process, .is_of_thread = 1};
+    ask_again(self);
 }
 
 /* ---- another process joins ---- */
@@ -87,17 +98,34 @@ place_for(const struct gw_coordinator *self, uint64_t process, uint32_t threads)
 int gw_places_are_open(const struct gw_coordinator *self)
 {
     for (uint64_t i = 0; i < self->config->cluster.servers; i++)
-        if (self->places->place[i].threads > 0)
+        if (self->places->place[i].threads > 0 &&
+            !self->places->place[i].is_of_thread)
             return 1;
     return 0;
+}
+
+int gw_places_are_filling(const struct gw_coordinator *self)
+{
+    for (uint64_t i = 0; i < self->config->cluster.servers; i++)
+        if (self->places->place[i].process)
+            return 1;
+    return 0;
+}
+
+/* Behind the end nobody gets copies; a process that is there ends with all of
+   its threads. */
+static int may_take(const struct gw_coordinator *self,
+                    const struct gw_join *join)
+{
+    const struct place *place = place_for(self, join->process, join->threads);
+    return place && (place->is_of_thread || !gw_decided_has_end(self));
 }
 
 int gw_places_may_join(const struct gw_coordinator *self,
                        const struct gw_join *join)
 {
     return self->phase == GW_PHASE_RUNNING && join->role == GW_ROLE_SERVER &&
-           join->threads > 0 && !gw_decided_has_end(self) &&
-           place_for(self, join->process, join->threads) != NULL;
+           join->threads > 0 && may_take(self, join);
 }
 
 uint32_t gw_places_number(const struct gw_coordinator *self,
@@ -118,19 +146,58 @@ static struct gw_seat *find_lost(const struct gw_coordinator *self,
     return one;
 }
 
-/* The next shard that has one copy. */
-static void give_shard(struct gw_coordinator *self, struct gw_seat *who)
+/* A thread of that process is not here, and cannot stand by for what others of
+   it have. */
+static int lacks_thread(const struct gw_coordinator *self, uint64_t process)
 {
-    uint32_t shard = 0;
-    while (gw_roster_find(self, GW_ROLE_STANDBY, shard))
-        shard++;
-    who->role = GW_ROLE_STANDBY;
-    who->id = who->peer->id = shard;
+    for (uint64_t i = 0; i < self->config->cluster.servers; i++) {
+        const struct place *place = &self->places->place[i];
+        if (place->is_of_thread && place->process == process)
+            return 1;
+    }
+    return 0;
 }
 
+/* How well a thread stands by for a shard that has one copy, which is at the
+   same process at worst; 0: the shard has two. */
+static int judge(const struct gw_coordinator *self,
+                 const struct gw_seat *who,
+                 uint32_t shard)
+{
+    const struct gw_seat *primary = gw_roster_find(self, GW_ROLE_SERVER, shard);
+    if (gw_roster_find(self, GW_ROLE_STANDBY, shard))
+        return 0;
+    if (primary && primary->process == who->process)
+        return 1;
+    return primary && lacks_thread(self, primary->process) ? 3 : 2;
+}
+
+/* The next of the shards that need it most. */
+static void give_shard(struct gw_coordinator *self, struct gw_seat *who)
+{
+    uint32_t best = 0;
+    for (uint32_t shard = 1; shard < gw_roster_shards(self); shard++)
+        if (judge(self, who, shard) > judge(self, who, best))
+            best = shard;
+    who->role = GW_ROLE_STANDBY;
+    who->id = who->peer->id = best;
+}
+
+/* It has joined, and has not begun. */
 static int is_of(const struct gw_seat *one, const struct place *place)
 {
-    return gw_seat_has_shard(one) && one->process == place->process;
+    return gw_seat_has_shard(one) && one->process == place->process &&
+           one->telling.waits;
+}
+
+static uint32_t count_threads(const struct gw_coordinator *self,
+                              uint64_t process)
+{
+    uint32_t n = 0;
+    for (const struct gw_seat *one = gw_roster_first(self); one;
+         one = one->next)
+        n += gw_seat_has_shard(one) && one->process == process;
+    return n;
 }
 
 static void name_threads(struct gw_coordinator *self, const struct place *place)
@@ -164,16 +231,12 @@ void gw_places_taken(struct gw_coordinator *self, struct gw_seat *who)
 {
     struct place *place = &self->places->place[who->server];
     struct gw_seat *lost = find_lost(self, who);
-    uint32_t here = 0;
     place->process = who->process;
     gw_roster_place_server(self, who->server, who->process, who->threads);
     who->again = 1;
     lost->is_replaced = 1;
     gw_coordinator_tell_again(self, who, lost->telling.number);
-    for (const struct gw_seat *one = gw_roster_first(self); one;
-         one = one->next)
-        here += is_of(one, place) != 0;
-    if (here == place->threads)
+    if (count_threads(self, place->process) == place->threads)
         name_threads(self, place);
 }
 
@@ -192,8 +255,10 @@ static void begin(struct gw_coordinator *self, const struct place *place)
             gw_coordinator_tell_begin(self, one, &start);
             who = one;
         }
-    gw_coordinator_note(self, "%s takes the place of a server, and gets copies",
-                        who->peer->name);
+    if (!place->is_of_thread)
+        gw_coordinator_note(self,
+                            "%s takes the place of a server, and gets copies",
+                            who->peer->name);
 }
 
 void gw_places_standing(struct gw_coordinator *self,

@@ -89,6 +89,7 @@ static void fill_member(const struct gw_seat *one,
                                             .caught = one->caught != 0,
                                             .id = one->id,
                                             .server = one->server,
+                                            .thread = one->thread,
                                             .pid = one->pid,
                                             .incarnation = one->incarnation,
                                             .machine = one->machine};

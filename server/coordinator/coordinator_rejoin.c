@@ -137,7 +137,7 @@ void gw_rejoin_taken(struct gw_coordinator *self,
     who->role = known->role;
     who->id = who->peer->id = known->id;
     who->server = known->server;
-    who->caught = known->caught;
+    who->caught = who->is_counted = known->caught;
     who->ready = 1;
     gw_start_name_member(who);
     if (gw_seat_has_shard(who))
@@ -216,7 +216,7 @@ int gw_rejoin_gone(struct gw_coordinator *self, uint32_t pid)
 void gw_rejoin_asked_for(struct gw_coordinator *self,
                          const struct gw_join *join)
 {
-    if (join->role == GW_ROLE_WORKER && gw_missing_asked_for(self, join->rank))
+    if (join->role == GW_ROLE_SERVER || gw_missing_asked_for(self, join->rank))
         maybe_ask(self);
 }
 
@@ -381,6 +381,7 @@ static void run(struct gw_coordinator *self, const struct gw_seat *leader)
     gw_stop_rejoined(self);
     gw_early_hear(self);
     gw_coordinator_maybe_done(self);
+    gw_moves_look(self);
 }
 
 int gw_rejoin_standing(struct gw_coordinator *self,

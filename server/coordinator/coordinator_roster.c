@@ -243,6 +243,23 @@ void gw_roster_set_shards(struct gw_coordinator *self, uint32_t shards)
     self->roster->shards = shards;
 }
 
+struct gw_seat *gw_roster_leaving(const struct gw_coordinator *self)
+{
+    struct gw_seat *one = self->roster->first;
+    while (one && !gw_seat_leaves(one))
+        one = one->next;
+    return one;
+}
+
+uint32_t gw_roster_shards_of(const struct gw_coordinator *self, uint32_t server)
+{
+    uint32_t n = 0;
+    for (const struct gw_seat *one = self->roster->first; one; one = one->next)
+        n += one->role == GW_ROLE_SERVER && one->server == server &&
+             one->id != GW_RANK_NONE;
+    return n;
+}
+
 int gw_roster_has_left(const struct gw_coordinator *self)
 {
     for (const struct gw_seat *one = self->roster->first; one; one = one->next)

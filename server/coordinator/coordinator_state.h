@@ -23,6 +23,8 @@
  *   coordinator_vacant.c     workers in the place of others that have died
  *   coordinator_copies.c     standbys in the place of servers that have died
  *   coordinator_places.c     other servers, which get copies
+ *   coordinator_moves.c      shards of a server that has more than another
+ *   coordinator_depart.c     servers that leave in order
  *   coordinator_names.c      which process has a shard, told to all
  *   coordinator_register.c   the list of members, for another coordinator
  *   coordinator_before.c     the list of the coordinator that has died
@@ -115,14 +117,19 @@ struct gw_seat {
     char tuned[GW_TUNED_BYTES]; /* kernels chosen for its products */
     int shares;                 /* others of its host can see its gradients */
 
-    int again;       /* it has joined in the place of another one */
-    uint64_t stood;  /* shard: epoch of the last view that it has answered */
-    int ready;       /* shard: it has its weights */
-    int caught;      /* standby: it has all that its primary has */
-    int is_lost;     /* a server's thread: others have its part, */
-    int is_replaced; /* and another one has its number */
-    int is_unnamed;  /* coordinator_names.c: others are to hear of it, */
-    uint64_t named;  /* and have, by the view of that epoch */
+    int again;         /* it has joined in the place of another one */
+    uint64_t stood;    /* shard: epoch of the last view that it has answered */
+    int ready;         /* shard: it has its weights */
+    int caught;        /* standby: it has all that its primary has, */
+    int is_counted;    /* and the register says so */
+    int is_lost;       /* a server's thread: others have its part, */
+    int is_replaced;   /* and another one has its number */
+    int moves;         /* coordinator_moves.c: it leaves, and joins again */
+    int departs;       /* coordinator_depart.c: its process is told to leave, */
+    int asks_to_leave; /* or asks to, */
+    uint64_t asked_us; /* since then */
+    int is_unnamed;    /* coordinator_names.c: others are to hear of it, */
+    uint64_t named;    /* and have, by the view of that epoch */
     int bye;
 
     /* as last reported */
@@ -152,6 +159,12 @@ struct gw_seat {
     struct gw_seat *next;
 };
 
+/* A thread of a server that is told to leave, be it to come again. */
+static inline int gw_seat_leaves(const struct gw_seat *seat)
+{
+    return seat->moves || seat->departs;
+}
+
 /* It has a part of the weights. */
 static inline int gw_seat_has_shard(const struct gw_seat *seat)
 {
@@ -162,7 +175,7 @@ static inline int gw_seat_has_shard(const struct gw_seat *seat)
 static inline void gw_seat_lead(struct gw_seat *seat)
 {
     seat->role = GW_ROLE_SERVER;
-    seat->caught = 0;
+    seat->caught = seat->is_counted = 0;
 }
 
 /* Calls from a lower file to a higher one; coordinator.c connects them. */
@@ -225,6 +238,7 @@ struct gw_coordinator {
     struct gw_declines *declines;
     struct gw_vacancies *vacancies;
     struct gw_places *places;
+    struct gw_departures *departures;
     struct gw_stopping *stopping;
     struct gw_look *look;
     struct gw_waits *watch;
@@ -281,6 +295,11 @@ uint32_t gw_roster_threads(const struct gw_coordinator *self, uint32_t number);
 uint32_t gw_roster_workers(const struct gw_coordinator *self);
 uint32_t gw_roster_servers(const struct gw_coordinator *self);
 uint32_t gw_roster_shards(const struct gw_coordinator *self);
+/* One that leaves; NULL: none does. */
+struct gw_seat *gw_roster_leaving(const struct gw_coordinator *self);
+/* Those that a server has, and does not stand by for. */
+uint32_t gw_roster_shards_of(const struct gw_coordinator *self,
+                             uint32_t server);
 /* All of them, standbys too. */
 uint32_t gw_roster_members(const struct gw_coordinator *self);
 /* Numbers the shards by server, then by thread; 0 while one is missing. */

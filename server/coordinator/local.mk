@@ -26,6 +26,8 @@ libserver_a_SOURCES += \
 	%D%/coordinator_members.h \
 	%D%/coordinator_message.c \
 	%D%/coordinator_missing.c \
+	%D%/coordinator_depart.c \
+	%D%/coordinator_moves.c \
 	%D%/coordinator_names.c \
 	%D%/coordinator_origin.c \
 	%D%/coordinator_places.c \

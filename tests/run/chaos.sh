@@ -33,6 +33,11 @@ victim() {
 killed() { kill -9 "$victim"; }
 stopped() { kill -STOP "$victim"; }
 paused() { kill -STOP "$victim" && sleep 0.7 && kill -CONT "$victim"; }
+leaves() { grep -c ' leaves at step ' "$scratch/l.out"; }
+leaving() {
+  before=$(leaves)
+  kill -TERM "$victim" && await 20 eval "[ \"\$(leaves)\" -gt $before ] || ! runs_on"
+}
 
 # With one copy of a shard the death of its server would be the end.
 is_whole() {
@@ -86,7 +91,7 @@ while [ "$(now_ms)" -lt $until_ms ]; do
   [ $drawn -eq 0 ] && transport=shm || transport=tcp
   draw 2
   if [ $drawn -eq 0 ]; then
-    job 'server.killed server.killed server.stopped server.paused worker.killed worker.paused coordinator.killed coordinator.paused' \
+    job 'server.killed server.killed server.leaving server.stopped server.paused worker.killed worker.paused coordinator.killed coordinator.paused' \
       --set cluster.transport=$transport --set checkpoint.dir="$ck" --set checkpoint.every=5000 --set cluster.copies=2
   else
     job 'coordinator.killed coordinator.paused worker.killed worker.paused' \

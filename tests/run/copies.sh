@@ -91,6 +91,10 @@ ok 'a worker is killed together with a server: both are replaced'
 begin $long $copies && kill -STOP "$(pid_of server)" && ends 0 &&
   [ "$(digest "$scratch/l.out")" = "$calm" ] && told 1 "$lost" && told 1 "$whole"
 ok 'a server that is stopped is given up, and another one is started'
+left='^server [01] (.*) leaves at step [0-9]*; its shard goes on at other servers, and nothing is lost$'
+begin $long $copies && kill -TERM "$(pid_of server)" && tells 1 "$whole" && kill -TERM "$(pid_of server 2)" && ends 0 &&
+  [ "$(digest "$scratch/l.out")" = "$calm" ] && told 2 "$left" && told 2 "$whole"
+ok 'SIGTERM to one server, and to the other: each leaves, and another one is started'
 begin $long $keep $copies && kill -9 "$(pid_of server)" "$(pid_of server 2)" && ends 0 &&
   [ "$(digest "$scratch/l.out")" = "$calm" ] &&
   grep -q '^gradweir: the job begins again from step ' "$scratch/l.err"
@@ -116,6 +120,12 @@ begin $endless --set cluster.restarts=0 && kill -9 "$(pid_of server)" && tells 1
 ok 'and that they are missing'
 kill -INT "$launched" && ends 3
 ok 'a job with one copy is stopped in order'
+# shards_of N: that server has, and does not stand by for.
+shards_of() { grep -c "^server $1 .*: shard [0-9]" "$scratch/out"; }
+begin $endless && kill -9 "$(pid_of server)" && tells 1 "$whole" && gradweir status "$(met)" >"$scratch/out" &&
+  told 1 '^shard [01] moves to server [01] (.*), which has fewer$' && [ "$(shards_of 0) $(shards_of 1)" = '1 1' ] ||
+  fail "$(cat "$scratch/out")"
+ok 'behind a death each server has a shard again'
 gradweir plan "$job" --set cluster.copies=2 >"$scratch/out" && grep -q '^copies of others' "$scratch/out"
 ok 'a plan counts their memory'
 
@@ -131,6 +141,12 @@ await 20 grep -q '^step [1-9]' "$scratch/coordinator.out" && kill -9 "$(pid_of s
   await 20 grep -q "$lost" "$scratch/coordinator.out" && start server3 server --join "$(met)" --wait 10 &&
   await 20 grep -q "$whole" "$scratch/coordinator.out"
 ok 'by hand: another server takes the place of one that was killed'
+leaver=$(pid_of server) && kill -TERM "$leaver" && await 20 grep -q "$left" "$scratch/coordinator.out" && {
+  wait "$leaver"
+  code=$?
+  [ $code -eq 0 ] || fail "code $code"
+} && start server4 server --join "$(met)" --wait 10
+ok 'and one that gets SIGTERM ends with 0'
 await 40 grep -q '^weights ' "$scratch/coordinator.out" && [ "$(digest "$scratch/coordinator.out")" = "$calm" ] &&
   await 5 nobody_left
 ok 'to the same bits'

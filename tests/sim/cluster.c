@@ -206,6 +206,7 @@ void cluster_open(struct cluster *cluster,
         .secret = cluster->secret,
         .work = cluster->work,
         .host = host,
+        .shards = (uint32_t)cluster->config.server.threads,
         .fixed_ports = cluster->fixed_ports,
         .events = &events,
         .sink = log_sink,
@@ -393,9 +394,11 @@ uint64_t cluster_at_workers(const struct cluster *cluster, enum gw_metric which)
     return sum;
 }
 
+/* One whose thread joins again has left. */
 static int answers_for(const struct gw_server *server, uint32_t shard)
 {
-    return server && server->number == shard && !server->stands_by;
+    return server && server->number == shard && !server->stands_by &&
+           server->end.status != GW_EAGAIN;
 }
 
 static const struct gw_server *
@@ -403,10 +406,15 @@ find_server(const struct cluster *cluster, uint32_t shard, int killed)
 {
     for (size_t i = 0; i < cluster->servers; i++) {
         const struct gw_world_server *one = &cluster->server[i];
-        if (one->killed == killed && answers_for(one->server, shard))
+        if (one->killed != killed)
+            continue;
+        if (answers_for(one->server, shard))
             return one->server;
-        if (one->killed == killed && answers_for(one->standby, shard))
+        if (answers_for(one->standby, shard))
             return one->standby;
+        for (size_t t = 0; t < GW_WORLD_MORE; t++)
+            if (answers_for(one->more[t], shard))
+                return one->more[t];
     }
     return NULL;
 }

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define SWEEP_COUNTS   12
+#define SWEEP_COUNTS   13
 #define SWEEP_WHY_MAX  640
 #define SWEEP_FAILURES 8 /* that are named */
 

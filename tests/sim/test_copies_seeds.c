@@ -32,6 +32,7 @@ enum {
     COUNT_DEATHS = STORM_COUNTS,
     COUNT_LEADERS, /* of shard 0 */
     COUNT_PAUSES,  /* longer than a silence */
+    COUNT_LEAVES,  /* in order */
     COUNT_CAUGHT,  /* another one had all */
     COUNT_WORKERS, /* that died, too */
     COUNT_TOO_LATE,
@@ -162,7 +163,14 @@ static void die(void *owner)
     deaths->is_away = 1;
     gw_sim_at(cluster.sim, 1 + storm_draw(&deaths->storm, LATE_US), come,
               deaths);
-    if (storm_draw(&deaths->storm, 4) == 0) {
+    uint64_t kind = storm_draw(&deaths->storm, 6);
+    if (kind == 0) {
+        gw_server_leave(cluster.server[who].server, "a test");
+        cluster.server[who].killed = 1; /* its weights will be old */
+        deaths->outcome->count[COUNT_LEAVES]++;
+        return;
+    }
+    if (kind == 1) {
         gw_sim_pause(cluster.server[who].loop,
                      GW_SILENCE_US + storm_draw(&deaths->storm, 3000000));
         deaths->outcome->count[COUNT_PAUSES]++;
@@ -212,6 +220,7 @@ static void a_standby_takes_its_place(void **state)
         [COUNT_DEATHS] = "deaths",
         [COUNT_LEADERS] = "of shard 0",
         [COUNT_PAUSES] = "long pauses",
+        [COUNT_LEAVES] = "asked to leave",
         [COUNT_CAUGHT] = "caught up",
         [COUNT_WORKERS] = "workers",
         [COUNT_TOO_LATE] = "too late",

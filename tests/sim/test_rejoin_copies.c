@@ -28,6 +28,7 @@
 #define LIMIT_US    240000000
 #define LOOK_US     50000
 #define WATCH_US    100
+#define MOVES_US    20000   /* a thread is away for about so long */
 #define LATE_US     2500000 /* another process comes within it */
 #define SLOW        1000
 #define TOGETHER_US 3000  /* within the telling of a death */
@@ -40,6 +41,7 @@ enum {
     COUNT_SILENT, /* the same, of a server that was only silent */
     COUNT_LEADERS,
     COUNT_PREPARES, /* while another server did */
+    COUNT_MOVES,    /* while a shard moved */
     COUNT_CAUGHT,
     COUNT_TOO_LATE,
 };
@@ -125,6 +127,21 @@ static void come_to_lead(void *owner)
     deaths->has_head = 1;
 }
 
+/* A thread has left, or is about to, and is no member again yet. */
+static int is_any_away(void)
+{
+    const struct gw_coordinator *self = cluster.coordinator;
+    const struct gw_seat *one = gw_roster_first(self);
+    while (one && !one->moves)
+        one = one->next;
+    if (one)
+        return 1;
+    one = gw_roster_gone(self);
+    while (one && (!one->moves || one->is_replaced))
+        one = one->next;
+    return one != NULL;
+}
+
 static void lose_head(void *owner)
 {
     struct deaths *deaths = owner;
@@ -134,6 +151,7 @@ static void lose_head(void *owner)
     deaths->outcome->count[COUNT_PREPARES] +=
         cluster.coordinator->phase == GW_PHASE_RUNNING && deaths->lacks &&
         !cluster.server[deaths->who].finished;
+    deaths->outcome->count[COUNT_MOVES] += (uint64_t)is_any_away();
     cluster_kill_coordinator(&cluster);
     deaths->has_head = 0;
     gw_sim_at(cluster.sim, 1 + storm_draw(&deaths->storm, LATE_US),
@@ -171,10 +189,18 @@ static int leads(size_t who)
     return leader == one->server || leader == one->standby;
 }
 
+/* Perhaps long behind the coordinator, while a shard moves. */
+static int would_be_the_end(const struct deaths *deaths)
+{
+    const struct gw_coordinator *self = cluster.coordinator;
+    return deaths->has_head && self->phase == GW_PHASE_RUNNING &&
+           gw_copies_caught_up(self) < gw_roster_shards(self);
+}
+
 static void lose_server(void *owner)
 {
     struct deaths *deaths = owner;
-    if (cluster.finished || deaths->lacks)
+    if (cluster.finished || deaths->lacks || would_be_the_end(deaths))
         return;
     deaths->outcome->count[COUNT_LEADERS] += leads(deaths->who) != 0;
     gw_world_end_server(&cluster.world, deaths->who);
@@ -207,6 +233,19 @@ static void lose_head_in_time(void *owner)
                   owner);
 }
 
+/* The other one has come, and caught up. */
+static void lose_head_moving(void *owner)
+{
+    struct deaths *deaths = owner;
+    if (cluster.finished || !deaths->has_head)
+        return;
+    if (!is_any_away())
+        gw_sim_at(cluster.sim, WATCH_US, lose_head_moving, owner);
+    else
+        gw_sim_at(cluster.sim, 1 + storm_draw(&deaths->storm, MOVES_US),
+                  lose_head, owner);
+}
+
 static void silence_server(struct deaths *deaths)
 {
     gw_sim_pause(cluster.server[deaths->who].loop,
@@ -221,7 +260,7 @@ static void die(void *owner)
 {
     struct deaths *deaths = owner;
     struct storm *storm = &deaths->storm;
-    unsigned kind = (unsigned)storm_draw(storm, 7);
+    unsigned kind = (unsigned)storm_draw(storm, 8);
     deaths->is_planned = 0;
     if (cluster.finished || !has_copies(deaths) ||
         gw_decided_has_end(cluster.coordinator)) {
@@ -244,7 +283,9 @@ static void die(void *owner)
         deaths->outcome->count[COUNT_BEHIND]++;
         lose_server(deaths);
         deaths->waylays = kind == 3;
-        if (kind > 3)
+        if (kind == 7)
+            gw_sim_at(cluster.sim, WATCH_US, lose_head_moving, deaths);
+        else if (kind > 3)
             gw_sim_at(cluster.sim,
                       1 + storm_draw(storm, kind == 4 ? TOGETHER_US : LATE_US),
                       lose_head, deaths);
@@ -307,6 +348,7 @@ static void both_are_replaced(void **state)
         [COUNT_SILENT] = "behind a silent one",
         [COUNT_LEADERS] = "of shard 0",
         [COUNT_PREPARES] = "while one prepared",
+        [COUNT_MOVES] = "while one moved",
         [COUNT_CAUGHT] = "caught up",
         [COUNT_TOO_LATE] = "too late",
     };

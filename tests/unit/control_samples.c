@@ -125,7 +125,7 @@ const struct gw_message control_samples[] = {
     {.kind = GW_MESSAGE_SCORE, .score = {1, 2.5, 3, 4}},
     {.kind = GW_MESSAGE_REPORT,
      .report = {1, 2.5, 3, 4, 5, counters, 3, counters, 2, 9, 1, 0.25}},
-    {.kind = GW_MESSAGE_STOP, .stop = {"a signal", 38}},
+    {.kind = GW_MESSAGE_STOP, .stop = {"a signal", 38, 1}},
     {.kind = GW_MESSAGE_SAVED,
      .saved = {1, GW_ENOSPC, "file", 2, DIGEST, "why"}},
     {.kind = GW_MESSAGE_STORED, .stored = {1, 1}},

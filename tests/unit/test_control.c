@@ -147,7 +147,7 @@ static void bytes_are_golden(void **state)
         0x91161b8f73fe7e82, /* vote */
         0x33a164b9b03b8f29, /* score */
         0x1bd481d479aeae6b, /* report */
-        0x7ccccab0ea5b0a1e, /* stop */
+        0x60cfb9903080dee3, /* stop */
         0xe69841003f78c664, /* saved */
         0xb17e88855a3033d3, /* stored */
         0x353db80fd04df16c, /* end */

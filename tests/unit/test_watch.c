@@ -20,12 +20,14 @@
 /* How often each was heard. */
 struct heard {
     atomic_int stops, hurries, lines;
+    atomic_int number; /* of the signal that was heard */
 };
 
-static void on_stop(void *owner, const char *why)
+static void on_stop(void *owner, const char *why, int number)
 {
     struct heard *heard = owner;
     (void)why;
+    atomic_store(&heard->number, number);
     atomic_fetch_add(&heard->stops, 1);
 }
 
@@ -86,7 +88,7 @@ static void say(int end, const char *words)
 /* It says so once, by its own count of time, however soon that is here. */
 static void the_launcher_is_taken_at_its_word(void **state)
 {
-    struct heard heard = {.stops = 0};
+    struct heard heard = {.number = -1};
     int end[2];
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, end), 0);
@@ -95,6 +97,7 @@ static void the_launcher_is_taken_at_its_word(void **state)
     await(&heard.lines, 1);
     assert_int_equal(atomic_load(&heard.stops), 1);
     assert_int_equal(atomic_load(&heard.hurries), 1);
+    assert_int_equal(atomic_load(&heard.number), 0);
     gw_watch_close(watch);
     close(end[1]);
 }
@@ -102,13 +105,14 @@ static void the_launcher_is_taken_at_its_word(void **state)
 /* A terminal's signal comes to this process and by the launcher's word. */
 static void a_signal_that_the_launcher_tells_too_is_one_wish(void **state)
 {
-    struct heard heard = {.stops = 0};
+    struct heard heard = {.number = -1};
     int end[2];
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, end), 0);
     struct gw_watch *watch = watch_open(&heard, end[0]);
     kill(getpid(), SIGTERM);
     await(&heard.stops, 1);
+    assert_int_equal(atomic_load(&heard.number), SIGTERM);
     say(end[1], "stop Terminated\nstep\n");
     await(&heard.lines, 1);
     assert_int_equal(atomic_load(&heard.stops), 1);
