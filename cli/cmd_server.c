@@ -31,6 +31,10 @@
 /* Between two servers of one thread, at least: the first may not have begun. */
 #define AGAIN_US 100000
 
+/* For a thread that joins again, when another one has ended: if it is a member
+   it hears of the end by itself. */
+#define HEAR_US 1000000
+
 struct server;
 
 /* One shard: its loop, and what came of it. */
@@ -127,7 +131,7 @@ static void on_over(struct gw_task *task)
 {
     struct shard *shard = task->owner;
     if (shard->is_again)
-        ends_too(shard);
+        gw_timer_start(shard->loop, &shard->again, HEAR_US);
 }
 
 static void tell_over(struct shard *shard)
@@ -229,7 +233,8 @@ static enum gw_status open_any_port(struct shard *shard, struct gw_error *error)
     return status;
 }
 
-/* The shard has another server, and this thread takes part as another one. */
+/* The shard has another server, and this thread takes part as another one;
+   unless the process ends. */
 static void open_again(struct gw_timer *timer)
 {
     struct shard *shard = timer->owner;

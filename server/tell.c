@@ -153,8 +153,10 @@ void gw_server_ending_decided(struct gw_server *server)
 /* Nobody is there who could take the last words. */
 void gw_server_ending_unheard(struct gw_server *server)
 {
-    if (server->end.decided && !server->end.is_told)
-        gw_timer_start(server->loop, &server->end.linger, 0);
+    if (!server->end.decided || server->end.is_told)
+        return;
+    gw_peer_rest(server->coordinator);
+    gw_timer_start(server->loop, &server->end.linger, 0);
 }
 
 void gw_server_ending_open(struct gw_server *server,
